@@ -1,0 +1,194 @@
+"""One op as a GPU would compute it, on any machine.
+
+A 16-bit op is its inputs widened, computed in float32 and the result rounded: what tensor cores and CUDA's
+half kernels do. A TF32 product rounds its float32 operands to 10 mantissa bits first. PyTorch itself says
+which dtype comes out (by its meta kernels) and which mixtures of dtypes it refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
+
+from auditor.capture.families import OpFamilies
+from auditor.numerics.rounding import round_to
+from auditor.numerics.twins import WIDER, widened
+
+LOW = (torch.float16, torch.bfloat16)
+RefusedBy = Literal["autocast", "no-half-kernel", "dtype-mismatch", "constant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    by: RefusedBy
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """`out` is what the GPU would hold; `wide` the same before its last rounding, None if nothing rounded."""
+
+    out: Any
+    wide: Any
+    refusal: Refusal | None = None
+
+
+def tensors_in(*values: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)]
+
+
+def mutated_arguments(func: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    """The tensors among the arguments that `func` writes to."""
+    if not func._schema.is_mutable:
+        return []
+    written = []
+    for position, argument in enumerate(func._schema.arguments):
+        if argument.alias_info is None or not argument.alias_info.is_write:
+            continue
+        value = args[position] if position < len(args) else kwargs.get(argument.name)
+        written += tensors_in(value)
+    return written
+
+
+class Emulator:
+    """Executes ops for one mode. `tf32` rounds the operands of float32 products."""
+
+    def __init__(self, families: OpFamilies, *, tf32: bool) -> None:
+        self._families = families
+        self._tf32 = tf32
+        self._planned: dict[Any, tuple[torch.dtype, ...] | Refusal | None] = {}
+
+    def __call__(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Executed:
+        inputs = tensors_in(args, kwargs)
+        low = next((t.dtype for t in inputs if t.dtype in LOW), None)
+        name = func._schema.name.replace("::", ".")
+        if self._tf32 and name in self._families.products and low is None:
+            return self._tf32_product(func, args, kwargs)
+        if name in self._families.fills:
+            return self._fill(func, args, kwargs)
+        if low is None or func.is_view or name in self._families.casts or name in self._families.free:
+            return Executed(func(*args, **kwargs), None)
+        return self._half(func, name, args, kwargs, inputs, low)
+
+    def _tf32_product(self, func: Any, args: Any, kwargs: Any) -> Executed:
+        operands = {id(t) for t in tensors_in(args, kwargs) if t.dtype == torch.float32 and t.dim() > 1}
+
+        def rounded(t: torch.Tensor) -> torch.Tensor:
+            return round_to(t, "tf32") if id(t) in operands else t
+
+        out = func(*tree_map_only(torch.Tensor, rounded, args), **tree_map_only(torch.Tensor, rounded, kwargs))
+        return Executed(out, out)
+
+    def _fill(self, func: Any, args: Any, kwargs: Any) -> Executed:
+        # Filling is exact in every kernel, and only the real one refuses a constant beyond the format.
+        try:
+            return Executed(func(*args, **kwargs), None)
+        except RuntimeError as error:
+            if "without overflow" not in str(error):
+                raise
+            refusal = Refusal("constant", str(error))
+        clipped = [_beyond_to_inf(a) for a in args]
+        return Executed(func(*clipped, **{k: _beyond_to_inf(v) for k, v in kwargs.items()}), None, refusal)
+
+    def _half(
+        self, func: Any, name: str, args: Any, kwargs: Any, inputs: list[torch.Tensor], low: torch.dtype
+    ) -> Executed:
+        refusal = None
+        planned = self._plan(func, name, args, kwargs, inputs)
+        if isinstance(planned, Refusal):
+            refusal, planned = planned, None
+        if name in self._families.refused_in_half(low):
+            dtype = "Half" if low == torch.float16 else "BFloat16"
+            refusal = Refusal("no-half-kernel", f"CUDA has no {dtype} kernel for {name}")
+        if refusal is not None and refusal.by == "no-half-kernel":
+            planned = None
+        written = mutated_arguments(func, args, kwargs)
+        temporary = {id(t): widened(t) for t in inputs}
+        for t in written:
+            if t.dtype not in LOW:
+                temporary[id(t)] = t
+        original = {id(temporary[id(t)]): t for t in written}
+
+        def wide_of(t: torch.Tensor) -> torch.Tensor:
+            return temporary[id(t)]
+
+        wide = func(
+            *tree_map_only(torch.Tensor, wide_of, args),
+            **_wide_dtypes(tree_map_only(torch.Tensor, wide_of, kwargs)),
+        )
+        for t in written:
+            if t.dtype in LOW:
+                t.copy_(temporary[id(t)])
+        leaves, spec = tree_flatten(wide)
+        outputs = []
+        index = 0
+        for leaf in leaves:
+            if not isinstance(leaf, torch.Tensor):
+                outputs.append(leaf)
+                continue
+            dtype = planned[index] if planned is not None and index < len(planned) else _fallback_dtype(leaf, inputs)
+            index += 1
+            if id(leaf) in original:
+                outputs.append(original[id(leaf)])
+            else:
+                outputs.append(leaf if leaf.dtype == dtype or dtype not in WIDER else leaf.to(dtype))
+        return Executed(torch.utils._pytree.tree_unflatten(outputs, spec), wide, refusal)
+
+    def _plan(
+        self, func: Any, name: str, args: Any, kwargs: Any, inputs: list[torch.Tensor]
+    ) -> tuple[torch.dtype, ...] | Refusal | None:
+        """Output dtypes by PyTorch's meta kernel, its refusal, or None where it has no meta kernel."""
+        others = tuple(v for v in tree_leaves((args, kwargs)) if isinstance(v, torch.dtype))
+        key = (func, tuple((t.dtype, t.dim() == 0) for t in inputs), others)
+        if key not in self._planned:
+            self._planned[key] = self._ask_meta(func, name, args, kwargs, inputs)
+        return self._planned[key]
+
+    def _ask_meta(
+        self, func: Any, name: str, args: Any, kwargs: Any, inputs: list[torch.Tensor]
+    ) -> tuple[torch.dtype, ...] | Refusal | None:
+        floats = {t.dtype for t in inputs if t.is_floating_point() and t.dim() > 0}
+        if len(floats) > 1 and name in self._families.same_dtype:
+            names = sorted(str(d).removeprefix("torch.") for d in floats)
+            return Refusal("dtype-mismatch", f"{name} needs tensors of one dtype but got {' and '.join(names)}")
+
+        def meta(t: torch.Tensor) -> torch.Tensor:
+            return torch.empty_strided(t.size(), t.stride(), dtype=t.dtype, device="meta")
+
+        on_meta = {k: torch.device("meta") if isinstance(v, torch.device) else v for k, v in kwargs.items()}
+        try:
+            out = func(*tree_map_only(torch.Tensor, meta, args), **tree_map_only(torch.Tensor, meta, on_meta))
+        except NotImplementedError:
+            return None
+        except (RuntimeError, IndexError, TypeError, ValueError) as error:
+            text = str(error).splitlines()[0]
+            if "Low precision dtypes not supported" in text:
+                return Refusal("no-half-kernel", text)
+            if len(floats) > 1 and "type" in text:
+                return Refusal("dtype-mismatch", text)
+            return None
+        return tuple(t.dtype for t in tensors_in(out))
+
+
+def _beyond_to_inf(value: Any) -> Any:
+    if isinstance(value, (int, float)) and abs(value) > torch.finfo(torch.float16).max:
+        return float("inf") if value > 0 else float("-inf")
+    return value
+
+
+def _wide_dtypes(kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {k: WIDER.get(v, v) if isinstance(v, torch.dtype) else v for k, v in kwargs.items()}
+
+
+def _fallback_dtype(out: torch.Tensor, inputs: list[torch.Tensor]) -> torch.dtype:
+    if out.dtype != torch.float32:
+        return out.dtype
+    floats = {t.dtype for t in inputs if t.is_floating_point() and t.dim() > 0}
+    return next(iter(floats)) if len(floats) == 1 else out.dtype
+
+
+Execute = Callable[[torch._ops.OpOverload, tuple[Any, ...], dict[str, Any]], Any]
