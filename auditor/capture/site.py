@@ -28,6 +28,7 @@ class ModuleStack:
 
     names: dict[int, tuple[str, str]]
     running: list[tuple[str, str]] = field(default_factory=list)
+    failed: tuple[str, str] | None = None
 
     @classmethod
     def of(cls, model: nn.Module) -> ModuleStack:
@@ -46,7 +47,9 @@ class ModuleStack:
 
         def leave(_module: nn.Module, _args: Any, _output: Any) -> None:
             if self.running:
-                self.running.pop()
+                left = self.running.pop()
+                if sys.exc_info()[0] is not None and self.failed is None:
+                    self.failed = left
 
         handles = [register_module_forward_pre_hook(enter), register_module_forward_hook(leave, always_call=True)]
         try:
@@ -75,6 +78,17 @@ def user_line(frame: FrameType | None = None) -> tuple[str, int] | None:
             return frame.f_code.co_filename, frame.f_lineno
         frame = frame.f_back  # type: ignore[assignment]
     return None
+
+
+def user_line_of(error: BaseException) -> tuple[str, int] | None:
+    """(file, line) of the innermost user frame an exception passed through, or None."""
+    place = None
+    trace = error.__traceback__
+    while trace is not None:
+        if _is_user_file(trace.tb_frame.f_code.co_filename):
+            place = trace.tb_frame.f_code.co_filename, trace.tb_lineno
+        trace = trace.tb_next
+    return place
 
 
 def autograd_sequence() -> tuple[int, bool]:

@@ -1,0 +1,188 @@
+"""Shadow execution: a run in a candidate precision, compared with its float32 twin op by op."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from auditor.capture.families import OpFamilies
+from auditor.capture.trace import Op
+from auditor.numerics.compare import Comparison, compare
+from auditor.numerics.emulate import LOW, Emulator, Executed, Refusal, mutated_arguments, tensors_in
+from auditor.numerics.histogram import BinadeHistogram, binade_histogram
+from auditor.numerics.suspicion import Suspicion, examine
+from auditor.numerics.twins import WIDER, Twins
+
+
+@dataclass(slots=True)
+class OpRecord:
+    """What one op did in a candidate run. Errors are relative L2 errors against the float32 twin.
+
+    `low`: the op took or gave 16-bit tensors, or was a TF32 product. `inherited`: the largest error among
+    its inputs, inf where an input is non-finite against a finite twin. `input_errors` follows the op's tensors.
+    """
+
+    op: Op
+    low: bool
+    refusal: Refusal | None = None
+    inherited: float = 0.0
+    input_errors: tuple[float, ...] = ()
+    comparison: Comparison | None = None
+    suspicion: Suspicion | None = None
+    flips: int = 0
+    flip_share: float = 0.0
+    gradient: BinadeHistogram | None = None
+
+
+@dataclass
+class _Pending:
+    low: bool = False
+    refusal: Refusal | None = None
+    input_errors: tuple[float, ...] = ()
+    comparison: Comparison | None = None
+    suspicion: Suspicion | None = None
+    flips: int = 0
+    flip_share: float = 0.0
+    twins: list[torch.Tensor] = field(default_factory=list)
+
+
+class Shadow:
+    """`execute` and `observe` for a Recorder; `records` holds one entry per op that computed something.
+
+    `gradients=True` also keeps the binade histogram of the twin of every 16-bit gradient.
+    """
+
+    def __init__(self, families: OpFamilies, *, tf32: bool = False, gradients: bool = False) -> None:
+        self.twins = Twins()
+        self.records: list[OpRecord] = []
+        self._families = families
+        self._emulate = Emulator(families, tf32=tf32)
+        self._gradients = gradients
+        self._pending = _Pending()
+        self._announced: dict[str, Refusal] = {}
+
+    def adopt(self, tensor: torch.Tensor, twin: torch.Tensor) -> None:
+        """Give a parameter or buffer that was cast its float32 original as its twin."""
+        self.twins.put(tensor, twin.clone(), compare(tensor, twin, twin).error)
+
+    def autocast_refused(self, name: str, why: str) -> None:
+        """Autocast refuses the op `name` that comes next; it runs in float32 so that the rest is seen."""
+        self._announced[name] = Refusal("autocast", why)
+
+    def execute(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self._pending = pending = _Pending()
+        name = func._schema.name.replace("::", ".")
+        inputs = tensors_in(args, kwargs)
+        if func.is_view or (name in self._families.free and not inputs):
+            return func(*args, **kwargs)
+        pending.low = any(t.dtype in LOW for t in inputs)
+        tainted = any(self.twins.has(t) for t in inputs)
+        written = mutated_arguments(func, args, kwargs)
+        if tainted or pending.low:
+            for t in written:
+                self.twins.own(t)
+        random = torch.get_rng_state() if torch.Tag.nondeterministic_seeded in func.tags else None
+        pending.input_errors = tuple(self.twins.error(t) for t in inputs)
+        twin_args, twin_kwargs = self._twin_arguments(args, kwargs) if tainted or pending.low else (args, kwargs)
+        executed = self._emulate(func, args, kwargs)
+        pending.refusal = self._announced.pop(name, executed.refusal)
+        outputs = tensors_in(executed.out)
+        pending.low = pending.low or executed.wide is not None or any(t.dtype in LOW for t in outputs)
+        if not (tainted or pending.low) or name in self._families.free:
+            return executed.out
+        twin = self._run_twin(func, name, executed, args, twin_args, twin_kwargs, random)
+        if twin is not None:
+            self._compare(func, name, executed, outputs, tensors_in(twin), written, inputs)
+        return executed.out
+
+    def _twin_arguments(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        def of(value: Any) -> Any:
+            return self.twins.get(value)
+
+        twin_args, twin_kwargs = torch.utils._pytree.tree_map_only(torch.Tensor, of, (args, kwargs))
+        return twin_args, {k: WIDER.get(v, v) if isinstance(v, torch.dtype) else v for k, v in twin_kwargs.items()}
+
+    def _run_twin(
+        self, func: Any, name: str, executed: Executed, args: Any, twin_args: Any, twin_kwargs: Any, random: Any
+    ) -> Any:
+        """The same op on the twins, or None where the twins cannot follow (other shapes, an error)."""
+        if name == "aten._to_copy":
+            wanted = executed.out.dtype
+            return twin_args[0].to(WIDER.get(wanted, wanted), copy=True)
+        after = torch.get_rng_state() if random is not None else None
+        if random is not None:
+            torch.set_rng_state(random)
+        try:
+            return func(*twin_args, **twin_kwargs)
+        except (RuntimeError, IndexError, ValueError, NotImplementedError):
+            for t in tensors_in(executed.out):
+                self.twins.drop(t)
+            return None
+        finally:
+            if after is not None:
+                torch.set_rng_state(after)
+
+    def _compare(
+        self,
+        func: Any,
+        name: str,
+        executed: Executed,
+        outputs: list[torch.Tensor],
+        twins: list[torch.Tensor],
+        written: list[torch.Tensor],
+        inputs: list[torch.Tensor],
+    ) -> None:
+        pending = self._pending
+        wide = tensors_in(executed.wide) if executed.wide is not None else outputs
+        written_storages = {t.untyped_storage()._cdata for t in written}
+        input_storages = {t.untyped_storage()._cdata for t in inputs}
+        for index, (out, twin) in enumerate(zip(outputs, twins, strict=False)):
+            if out.layout != torch.strided or out.shape != twin.shape:
+                self.twins.drop(out)
+                pending.flips += out.numel()
+                pending.flip_share = 1.0
+                continue
+            before_rounding = wide[index] if index < len(wide) else out
+            storage = out.untyped_storage()._cdata
+            result = None
+            if out.is_floating_point() and out.numel():
+                result = compare(out, before_rounding, twin)
+                if pending.comparison is None or result.error > pending.comparison.error:
+                    pending.comparison = result
+                if pending.suspicion is None and result.worth_examining(max(pending.input_errors, default=0.0)):
+                    pending.suspicion = examine(name, out, twin, inputs, self.twins)
+                pending.twins.append(twin)
+            elif not out.is_floating_point() and not out.is_complex() and out.numel():
+                differ = int((out != twin).sum())
+                pending.flips += differ
+                pending.flip_share = max(pending.flip_share, differ / out.numel())
+            error = result.error if result is not None else pending.flip_share
+            if storage in written_storages:
+                self.twins.note_error(out, error)
+            elif storage not in input_storages:
+                self.twins.put(out, twin, error)
+
+    def observe(self, op: Op, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        pending = self._pending
+        computed = pending.comparison is not None or pending.flips or pending.refusal is not None
+        if not computed:
+            return
+        record = OpRecord(
+            op=op,
+            low=pending.low,
+            refusal=pending.refusal,
+            inherited=max(pending.input_errors, default=0.0),
+            input_errors=pending.input_errors,
+            comparison=pending.comparison,
+            suspicion=pending.suspicion,
+            flips=pending.flips,
+            flip_share=pending.flip_share,
+        )
+        if self._gradients and op.phase == "backward" and any(o.dtype in ("float16", "bfloat16") for o in op.outputs):
+            for twin in pending.twins:
+                histogram = binade_histogram(twin)
+                record.gradient = histogram if record.gradient is None else record.gradient.merge(histogram)
+        pending.twins = []
+        self.records.append(record)

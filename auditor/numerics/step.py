@@ -1,0 +1,207 @@
+"""One training step of the subject in one mode, leaving the user's model as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from auditor.capture.families import OpFamilies
+from auditor.capture.recorder import Recorder
+from auditor.capture.site import user_line_of
+from auditor.numerics.autocast import cuda_autocast
+from auditor.numerics.shadow import Shadow
+
+Loss = Callable[[Any], torch.Tensor | None]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a step runs: the model, its inputs, and `loss` from the output (None: no backward)."""
+
+    model: nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    loss: Loss
+    seed: int
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How a step runs. `autocast` is the dtype of autocast, `pure` the dtype the whole model is cast to."""
+
+    name: str
+    autocast: torch.dtype | None = None
+    pure: torch.dtype | None = None
+    tf32: bool = False
+    regions: dict[str, str] = field(default_factory=dict)
+    loss_scale: float = 1.0
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An exception the run ended with, and the user's line and module it came from."""
+
+    text: str
+    exception: BaseException
+    file: str | None
+    line: int | None
+    module: str
+    module_type: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a step gave. Outputs and gradients are detached float32 copies, gradients unscaled."""
+
+    loss: float | None
+    outputs: tuple[torch.Tensor, ...]
+    gradients: dict[str, torch.Tensor]
+    saved_bytes: int
+    failure: Failure | None
+
+
+@contextmanager
+def untouched(model: nn.Module) -> Iterator[None]:
+    """Put back buffers, parameter data, gradients, training flags and the RNG state on leaving."""
+    parameters = [(p, p.data, p.grad) for p in model.parameters()]
+    buffers = [
+        (module, name, buffer, buffer.clone())
+        for module in model.modules()
+        for name, buffer in module._buffers.items()
+        if buffer is not None
+    ]
+    training = [(module, module.training) for module in model.modules()]
+    random = torch.get_rng_state()
+    for parameter in model.parameters():
+        parameter.grad = None
+    try:
+        yield
+    finally:
+        for parameter, data, grad in parameters:
+            parameter.data = data
+            parameter.grad = grad
+        with torch.no_grad():
+            for module, name, buffer, value in buffers:
+                if buffer.is_inference():
+                    module._buffers[name] = value
+                    continue
+                buffer.copy_(value)
+                module._buffers[name] = buffer
+        for module, flag in training:
+            module.training = flag
+        torch.set_rng_state(random)
+
+
+class _SavedBytes:
+    """Bytes of activations autograd keeps for backward, each storage once, parameters left out."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._seen = {t.untyped_storage()._cdata for t in [*model.parameters(), *model.buffers()]}
+        self.total = 0
+
+    def pack(self, tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.layout == torch.strided:
+            storage = tensor.untyped_storage()
+            if storage._cdata not in self._seen:
+                self._seen.add(storage._cdata)
+                self.total += storage.nbytes()
+        return tensor
+
+
+def _cast_floats(value: Any, dtype: torch.dtype) -> Any:
+    return tree_map_only(torch.Tensor, lambda t: t.to(dtype) if t.is_floating_point() else t, value)
+
+
+def _fresh(value: Any) -> Any:
+    return tree_map_only(torch.Tensor, lambda t: t.detach().clone().requires_grad_(t.requires_grad), value)
+
+
+def run_step(work: Work, mode: Mode, families: OpFamilies, shadow: Shadow | None, **recorder: Any) -> tuple[Outcome, Recorder]:
+    """Run forward, loss and backward once in `mode`, recorded; with a `shadow` the arithmetic is the GPU's.
+
+    The user's exceptions end up in the outcome's failure; KeyboardInterrupt and SystemExit pass through.
+    """
+    model = work.model
+    args, kwargs = _fresh(work.args), _fresh(work.kwargs)
+    named = {f"{i}": t for i, t in enumerate(tree_leaves((args, kwargs))) if isinstance(t, torch.Tensor)}
+    recording = Recorder(
+        model,
+        named,
+        families,
+        **({"execute": shadow.execute, "observe": shadow.observe} if shadow is not None else {}),
+        **recorder,
+    )
+    saved = _SavedBytes(model)
+    failure = loss_value = None
+    output: Any = None
+    with untouched(model), ExitStack() as stack:
+        if mode.pure is not None:
+            _cast_model(model, mode.pure, shadow)
+        torch.manual_seed(work.seed)
+        stack.enter_context(recording.modules.follow())
+        stack.enter_context(recording)
+        stack.enter_context(torch.autograd.graph.saved_tensors_hooks(saved.pack, lambda t: t))
+        try:
+            if mode.pure is not None:
+                args, kwargs = _cast_floats(args, mode.pure), _cast_floats(kwargs, mode.pure)
+            loss = None
+            with ExitStack() as precision:
+                if mode.autocast is not None:
+                    precision.enter_context(cuda_autocast(mode.autocast, shadow.autocast_refused))  # type: ignore[union-attr]
+                    if mode.regions:
+                        from auditor.apply.regions import apply_regions
+
+                        precision.enter_context(apply_regions(model, mode.regions, "cpu"))
+                output = model(*args, **kwargs)
+                loss = work.loss(output)
+            if loss is not None:
+                loss_value = float(loss.detach())
+                if loss.requires_grad:
+                    (loss * mode.loss_scale).backward()
+        except Exception as error:
+            module, module_type = recording.modules.failed or recording.modules.current
+            place = user_line_of(error)
+            failure = Failure(str(error), error, *(place or (None, None)), module, module_type)
+        finally:
+            stack.close()
+            outputs = tuple(_copy(t) for t in tree_leaves(_plain(output)) if isinstance(t, torch.Tensor))
+            gradients = {
+                name: parameter.grad.detach().to(torch.float32, copy=True) / mode.loss_scale
+                for name, parameter in model.named_parameters()
+                if parameter.grad is not None and parameter.grad.layout == torch.strided
+            }
+    return Outcome(loss_value, outputs, gradients, saved.total, failure), recording
+
+
+def _copy(tensor: torch.Tensor) -> torch.Tensor:
+    tensor = tensor.detach()
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor.clone()
+
+
+def _plain(output: Any) -> Any:
+    """Containers pytree does not know (dataclasses, HF ModelOutput without registration) as dicts."""
+    if isinstance(output, torch.Tensor) or output is None:
+        return output
+    if hasattr(output, "items"):
+        return {k: _plain(v) for k, v in output.items()}
+    if isinstance(output, (tuple, list)):
+        return [_plain(v) for v in output]
+    if hasattr(output, "__dict__"):
+        return {k: _plain(v) for k, v in vars(output).items()}
+    return output
+
+
+def _cast_model(model: nn.Module, dtype: torch.dtype, shadow: Shadow | None) -> None:
+    before = {name: t.detach() for name, t in [*model.named_parameters(), *model.named_buffers()]}
+    model.to(dtype)
+    if shadow is None:
+        return
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if tensor.dtype == dtype and before[name].dtype == torch.float32:
+            shadow.adopt(tensor.detach(), before[name])
