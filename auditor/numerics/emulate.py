@@ -116,10 +116,8 @@ class Emulator:
         def wide_of(t: torch.Tensor) -> torch.Tensor:
             return temporary[id(t)]
 
-        wide = func(
-            *tree_map_only(torch.Tensor, wide_of, args),
-            **_wide_dtypes(tree_map_only(torch.Tensor, wide_of, kwargs)),
-        )
+        wide_args, wide_kwargs = widened_dtypes(tree_map_only(torch.Tensor, wide_of, (args, kwargs)))
+        wide = func(*wide_args, **wide_kwargs)
         for t in written:
             if t.dtype in LOW:
                 t.copy_(temporary[id(t)])
@@ -180,8 +178,9 @@ def _beyond_to_inf(value: Any) -> Any:
     return value
 
 
-def _wide_dtypes(kwargs: dict[str, Any]) -> dict[str, Any]:
-    return {k: WIDER.get(v, v) if isinstance(v, torch.dtype) else v for k, v in kwargs.items()}
+def widened_dtypes(arguments: Any) -> Any:
+    """The arguments with every 16-bit dtype among them (`dtype=`, `input_dtype`) widened."""
+    return tree_map_only(torch.dtype, lambda dtype: WIDER.get(dtype, dtype), arguments)
 
 
 def _fallback_dtype(out: torch.Tensor, inputs: list[torch.Tensor]) -> torch.dtype:

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_map_only
 
 from auditor.capture.families import OpFamilies
 from auditor.capture.trace import Op
 from auditor.numerics.compare import Comparison, compare
-from auditor.numerics.emulate import LOW, Emulator, Executed, Refusal, mutated_arguments, tensors_in
+from auditor.numerics.emulate import LOW, Emulator, Executed, Refusal, mutated_arguments, tensors_in, widened_dtypes
 from auditor.numerics.histogram import BinadeHistogram, binade_histogram
 from auditor.numerics.suspicion import Suspicion, examine
 from auditor.numerics.twins import WIDER, Twins
@@ -98,11 +99,8 @@ class Shadow:
         return executed.out
 
     def _twin_arguments(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        def of(value: Any) -> Any:
-            return self.twins.get(value)
-
-        twin_args, twin_kwargs = torch.utils._pytree.tree_map_only(torch.Tensor, of, (args, kwargs))
-        return twin_args, {k: WIDER.get(v, v) if isinstance(v, torch.dtype) else v for k, v in twin_kwargs.items()}
+        twins = tree_map_only(torch.Tensor, self.twins.get, (args, kwargs))
+        return widened_dtypes(twins)  # type: ignore[no-any-return]
 
     def _run_twin(
         self, func: Any, name: str, executed: Executed, args: Any, twin_args: Any, twin_kwargs: Any, random: Any
