@@ -1,0 +1,50 @@
+"""What can go wrong that is not our bug, as one message: what, where, what to do next."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import ClassVar
+
+
+class AuditError(Exception):
+    """Ends the command with `exit_status` and no traceback. `where` is a file, line or option."""
+
+    exit_status: ClassVar[int] = 4
+
+    def __init__(self, what: str, *, where: str | None = None, next_step: str | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.next_step = next_step
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.what}" if self.where else self.what
+        return f"{text}\n  {self.next_step}" if self.next_step else text
+
+
+class UsageProblem(AuditError):
+    """Wrong use or configuration."""
+
+    exit_status = 2
+
+
+class SubjectProblem(AuditError):
+    """The model could not be loaded or run."""
+
+    exit_status = 3
+
+
+class InternalProblem(AuditError):
+    """A bug of ours."""
+
+    exit_status = 4
+
+
+ERRORS: dict[str, type[AuditError]] = {c.__name__: c for c in (UsageProblem, SubjectProblem, InternalProblem)}
+
+
+def near_names(wanted: str, known: Iterable[str]) -> str:
+    """ " (did you mean a, b?)", or "" when nothing is near."""
+    near = difflib.get_close_matches(wanted, list(known), n=3, cutoff=0.5)
+    return f" (did you mean {', '.join(near)}?)" if near else ""
