@@ -18,12 +18,15 @@ from auditor.capture.site import ModuleStack, autograd_sequence, user_line
 from auditor.capture.storages import StorageMap
 from auditor.capture.trace import Op, TensorMeta, Trace
 
-Execute = Callable[[torch._ops.OpOverload, tuple[Any, ...], dict[str, Any]], Any]
+Place = tuple[str, int] | None  # the user's (file, line)
+Execute = Callable[[torch._ops.OpOverload, tuple[Any, ...], dict[str, Any], Place], Any]
 Observe = Callable[[Op, tuple[Any, ...], dict[str, Any], Any], None]
 
 
 
-def run_plainly(func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def run_plainly(
+    func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], _place: Place
+) -> Any:
     return func(*args, **kwargs)
 
 
@@ -77,12 +80,12 @@ class Recorder(TorchDispatchMode):
         phase, sequence = self._phase()
         line = user_line()
         module = self.modules.current
-        out = self._execute(func, args, kwargs)
-        outputs = [leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)]
         forward = self._forward_of.get(sequence) if phase == "backward" else None
         if forward is not None:
             module = (forward.module, forward.module_type)
             line = (forward.file, forward.line) if forward.file and forward.line else line
+        out = self._execute(func, args, kwargs, line)
+        outputs = [leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)]
         name = func._schema.name.replace("::", ".")
         op = Op(
             id=len(self.ops),

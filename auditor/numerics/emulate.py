@@ -7,16 +7,16 @@ which dtype comes out (by its meta kernels) and which mixtures of dtypes it refu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only, tree_unflatten
 
 from auditor.capture.families import OpFamilies
 from auditor.numerics.rounding import round_to
-from auditor.numerics.twins import WIDER, widened
+from auditor.numerics.twins import WIDER, Twins, widened
 
 LOW = (torch.float16, torch.bfloat16)
 RefusedBy = Literal["autocast", "no-half-kernel", "dtype-mismatch", "constant"]
@@ -55,24 +55,71 @@ def mutated_arguments(func: torch._ops.OpOverload, args: Sequence[Any], kwargs: 
 
 
 class Emulator:
-    """Executes ops for one mode. `tf32` rounds the operands of float32 products."""
+    """Executes ops for one mode. `tf32` rounds the operands of float32 products.
+
+    A `promoted` op is computed as if its line had been upcast to float32: its result is kept unrounded
+    beside the 16-bit tensor, and so are the results of what follows, as type promotion would have it, until
+    a matrix product or a cast takes the 16-bit value. Such a what-if run tells whether a line is a culprit.
+    """
 
     def __init__(self, families: OpFamilies, *, tf32: bool) -> None:
         self._families = families
         self._tf32 = tf32
         self._planned: dict[Any, tuple[torch.dtype, ...] | Refusal | None] = {}
+        self.unrounded = Twins()
 
-    def __call__(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Executed:
+    def __call__(
+        self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], *, promoted: bool = False
+    ) -> Executed:
         inputs = tensors_in(args, kwargs)
         low = next((t.dtype for t in inputs if t.dtype in LOW), None)
         name = func._schema.name.replace("::", ".")
-        if self._tf32 and name in self._families.products and low is None:
+        product = name in self._families.products
+        if self._tf32 and product and low is None and not promoted:
             return self._tf32_product(func, args, kwargs)
-        if name in self._families.fills:
-            return self._fill(func, args, kwargs)
-        if low is None or func.is_view or name in self._families.casts or name in self._families.free:
+        if name in self._families.casts:
+            return self._cast(func, args, kwargs, promoted)
+        if name in self._families.fills and not any(self.unrounded.has(t) for t in inputs):
+            return self._fill(func, args, kwargs, promoted)
+        if func.is_view or name in self._families.free:
             return Executed(func(*args, **kwargs), None)
-        return self._half(func, name, args, kwargs, inputs, low)
+        if low is None:
+            return self._plain(func, args, kwargs, promoted)
+        keep = promoted or (not product and any(self.unrounded.has(t) for t in inputs))
+        return self._half(func, name, args, kwargs, inputs, low, keep)
+
+    def _plain(self, func: Any, args: Any, kwargs: Any, promoted: bool) -> Executed:
+        """No 16-bit input; a factory asked for a 16-bit result still rounds."""
+        asked = [d for d in tree_leaves((args, kwargs)) if d in LOW]
+        if promoted and asked:
+            random = torch.get_rng_state()
+            wide_args, wide_kwargs = widened_dtypes((args, kwargs))
+            wide = func(*wide_args, **wide_kwargs)
+            torch.set_rng_state(random)
+            out = func(*args, **kwargs)
+            self._keep(out, wide)
+            return Executed(out, None)
+        return Executed(func(*args, **kwargs), None)
+
+    def _keep(self, out: Any, wide: Any) -> None:
+        for narrow, exact in zip(tensors_in(out), tensors_in(wide), strict=False):
+            if narrow.dtype in LOW and narrow.shape == exact.shape:
+                self.unrounded.put(narrow, exact.clone(), 0.0)
+
+    def _cast(self, func: Any, args: Any, kwargs: Any, promoted: bool) -> Executed:
+        source = args[1] if len(args) > 1 and isinstance(args[1], torch.Tensor) else args[0]
+        if not (promoted or self.unrounded.has(source)):
+            return Executed(func(*args, **kwargs), None)
+        exact = self.unrounded.get(source)
+        if source is args[0] and source.dtype in LOW:
+            out = exact.to(kwargs.get("dtype") or source.dtype, copy=True)
+        else:
+            out = func(*args, **kwargs)
+        if out.dtype in LOW:
+            self.unrounded.drop(out)
+            if promoted:
+                self._keep(out, exact.expand(out.shape))
+        return Executed(out, None)
 
     def _tf32_product(self, func: Any, args: Any, kwargs: Any) -> Executed:
         operands = {id(t) for t in tensors_in(args, kwargs) if t.dtype == torch.float32 and t.dim() > 1}
@@ -83,8 +130,19 @@ class Emulator:
         out = func(*tree_map_only(torch.Tensor, rounded, args), **tree_map_only(torch.Tensor, rounded, kwargs))
         return Executed(out, out)
 
-    def _fill(self, func: Any, args: Any, kwargs: Any) -> Executed:
+    def _fill(self, func: Any, args: Any, kwargs: Any, promoted: bool) -> Executed:
         # Filling is exact in every kernel, and only the real one refuses a constant beyond the format.
+        if promoted:
+            wide_args, wide_kwargs = widened_dtypes(tree_map_only(torch.Tensor, widened, (args, kwargs)))
+            wide = func(*wide_args, **wide_kwargs)
+            asked = next((d for d in tree_leaves((args, kwargs)) if d in LOW), None)
+            low = asked or next((t.dtype for t in tensors_in(args) if t.dtype in LOW), wide.dtype)
+            if mutated_arguments(func, args, kwargs) and args[0].dtype in LOW:
+                out = args[0].copy_(wide)
+            else:
+                out = wide.to(low)
+            self._keep(out, wide)
+            return Executed(out, None)
         try:
             return Executed(func(*args, **kwargs), None)
         except RuntimeError as error:
@@ -95,7 +153,7 @@ class Emulator:
         return Executed(func(*clipped, **{k: _beyond_to_inf(v) for k, v in kwargs.items()}), None, refusal)
 
     def _half(
-        self, func: Any, name: str, args: Any, kwargs: Any, inputs: list[torch.Tensor], low: torch.dtype
+        self, func: Any, name: str, args: Any, kwargs: Any, inputs: list[torch.Tensor], low: torch.dtype, keep: bool
     ) -> Executed:
         refusal = None
         planned = self._plan(func, name, args, kwargs, inputs)
@@ -107,7 +165,7 @@ class Emulator:
         if refusal is not None and refusal.by == "no-half-kernel":
             planned = None
         written = mutated_arguments(func, args, kwargs)
-        temporary = {id(t): widened(t) for t in inputs}
+        temporary = {id(t): self.unrounded.get(t) for t in inputs}
         for t in written:
             if t.dtype not in LOW:
                 temporary[id(t)] = t
@@ -134,7 +192,13 @@ class Emulator:
                 outputs.append(original[id(leaf)])
             else:
                 outputs.append(leaf if leaf.dtype == dtype or dtype not in WIDER else leaf.to(dtype))
-        return Executed(torch.utils._pytree.tree_unflatten(outputs, spec), wide, refusal)
+        out = tree_unflatten(outputs, spec)
+        if keep:
+            self._keep(out, wide)
+            return Executed(out, None)
+        for t in written:
+            self.unrounded.drop(t)
+        return Executed(out, wide, refusal)
 
     def _plan(
         self, func: Any, name: str, args: Any, kwargs: Any, inputs: list[torch.Tensor]
@@ -188,6 +252,3 @@ def _fallback_dtype(out: torch.Tensor, inputs: list[torch.Tensor]) -> torch.dtyp
         return out.dtype
     floats = {t.dtype for t in inputs if t.is_floating_point() and t.dim() > 0}
     return next(iter(floats)) if len(floats) == 1 else out.dtype
-
-
-Execute = Callable[[torch._ops.OpOverload, tuple[Any, ...], dict[str, Any]], Any]

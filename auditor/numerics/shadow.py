@@ -9,6 +9,7 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 from auditor.capture.families import OpFamilies
+from auditor.capture.recorder import Place
 from auditor.capture.trace import Op
 from auditor.numerics.compare import Comparison, compare
 from auditor.numerics.emulate import LOW, Emulator, Executed, Refusal, mutated_arguments, tensors_in, widened_dtypes
@@ -52,15 +53,24 @@ class _Pending:
 class Shadow:
     """`execute` and `observe` for a Recorder; `records` holds one entry per op that computed something.
 
-    `gradients=True` also keeps the binade histogram of the twin of every 16-bit gradient.
+    `gradients=True` also keeps the binade histogram of the twin of every 16-bit gradient. Ops on `promoted`
+    (file, line) places run as if that line had been upcast.
     """
 
-    def __init__(self, families: OpFamilies, *, tf32: bool = False, gradients: bool = False) -> None:
+    def __init__(
+        self,
+        families: OpFamilies,
+        *,
+        tf32: bool = False,
+        gradients: bool = False,
+        promoted: frozenset[tuple[str, int]] = frozenset(),
+    ) -> None:
         self.twins = Twins()
         self.records: list[OpRecord] = []
         self._families = families
         self._emulate = Emulator(families, tf32=tf32)
         self._gradients = gradients
+        self._promoted = promoted
         self._pending = _Pending()
         self._announced: dict[str, Refusal] = {}
 
@@ -68,11 +78,17 @@ class Shadow:
         """Give a parameter or buffer that was cast its float32 original as its twin."""
         self.twins.put(tensor, twin.clone(), compare(tensor, twin, twin).error)
 
+    def value(self, tensor: torch.Tensor) -> torch.Tensor:
+        """What the run holds in `tensor`, widened; unrounded where a promoted line made it."""
+        return self._emulate.unrounded.get(tensor)
+
     def autocast_refused(self, name: str, why: str) -> None:
         """Autocast refuses the op `name` that comes next; it runs in float32 so that the rest is seen."""
         self._announced[name] = Refusal("autocast", why)
 
-    def execute(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def execute(
+        self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], place: Place
+    ) -> Any:
         self._pending = pending = _Pending()
         name = func._schema.name.replace("::", ".")
         inputs = tensors_in(args, kwargs)
@@ -87,7 +103,7 @@ class Shadow:
         random = torch.get_rng_state() if torch.Tag.nondeterministic_seeded in func.tags else None
         pending.input_errors = tuple(self.twins.error(t) for t in inputs)
         twin_args, twin_kwargs = self._twin_arguments(args, kwargs) if tainted or pending.low else (args, kwargs)
-        executed = self._emulate(func, args, kwargs)
+        executed = self._emulate(func, args, kwargs, promoted=place in self._promoted)
         pending.refusal = self._announced.pop(name, executed.refusal)
         outputs = tensors_in(executed.out)
         pending.low = pending.low or executed.wide is not None or any(t.dtype in LOW for t in outputs)

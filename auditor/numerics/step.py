@@ -161,7 +161,7 @@ def run_step(work: Work, mode: Mode, families: OpFamilies, shadow: Shadow | None
                 output = model(*args, **kwargs)
                 loss = work.loss(output)
             if loss is not None:
-                loss_value = float(loss.detach())
+                loss_value = float(shadow.value(loss) if shadow is not None else loss.detach())
                 if loss.requires_grad:
                     (loss * mode.loss_scale).backward()
         except Exception as error:
@@ -170,18 +170,18 @@ def run_step(work: Work, mode: Mode, families: OpFamilies, shadow: Shadow | None
             failure = Failure(str(error), error, *(place or (None, None)), module, module_type)
         finally:
             stack.close()
-            outputs = tuple(_copy(t) for t in tree_leaves(_plain(output)) if isinstance(t, torch.Tensor))
+            value = shadow.value if shadow is not None else _detached
+            outputs = tuple(value(t).clone() for t in tree_leaves(_plain(output)) if isinstance(t, torch.Tensor))
             gradients = {
-                name: parameter.grad.detach().to(torch.float32, copy=True) / mode.loss_scale
+                name: value(parameter.grad).to(torch.float32) / mode.loss_scale
                 for name, parameter in model.named_parameters()
                 if parameter.grad is not None and parameter.grad.layout == torch.strided
             }
     return Outcome(loss_value, outputs, gradients, saved.total, failure), recording
 
 
-def _copy(tensor: torch.Tensor) -> torch.Tensor:
-    tensor = tensor.detach()
-    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor.clone()
+def _detached(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach()
 
 
 def _plain(output: Any) -> Any:

@@ -1,0 +1,122 @@
+"""Which line is to blame for a mode's bad outcome: suspects from the records, confirmed by executing.
+
+A suspect line is confirmed when the same run with only that line promoted to float32 comes out well. Of
+several that would do, the latest in the program is the culprit: promoting something upstream also heals
+what flows from it, but only because float32 then spreads to the real culprit.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from auditor.numerics.outcome import Result
+from auditor.numerics.shadow import OpRecord
+
+Line = tuple[str, int]
+Promote = Callable[[frozenset[Line]], Result]
+
+
+@dataclass(frozen=True)
+class Blame:
+    """`culprits` maps each blamed line to the record that shows the fault; `confirmed` tells that promoting
+    these lines was executed and healed the run. `runs` counts the executions spent."""
+
+    culprits: dict[Line, OpRecord] = field(default_factory=dict)
+    confirmed: bool = False
+    runs: int = 0
+
+
+def _line(record: OpRecord) -> Line | None:
+    op = record.op
+    return (op.file, op.line) if op.file is not None and op.line is not None else None
+
+
+def _error(record: OpRecord) -> float:
+    error = record.comparison.error if record.comparison is not None else 0.0
+    return math.inf if math.isnan(error) else max(error, record.flip_share)
+
+
+def jump(record: OpRecord, unit_roundoff: float) -> float:
+    """How much worse an op's output is than what came in: error over inherited error or the format's own
+    rounding; inf where non-finite values arise."""
+    error = _error(record)
+    if math.isinf(record.inherited):
+        return 1.0
+    return error / max(record.inherited, unit_roundoff)
+
+
+def suspects(records: Sequence[OpRecord], unit_roundoff: float, limit: int) -> dict[Line, OpRecord]:
+    """Lines where non-finite values or large errors arise, and the lines that fed them, latest first.
+
+    Each comes with its most telling record: the op with the largest jump.
+    """
+    by_id = {record.op.id: record for record in records}
+    origins = [r for r in records if jump(r, unit_roundoff) > 3.0 and _error(r) > 4 * unit_roundoff]
+    nonfinite = [r for r in origins if math.isinf(_error(r))]
+    # With non-finite values about, errors of finite ones are a side issue: take the first origins only.
+    chosen = nonfinite[: limit // 2] if nonfinite else sorted(origins, key=_error, reverse=True)[:limit]
+    wanted: dict[int, OpRecord] = {}
+    for record in chosen:
+        frontier = [record]
+        for _ in range(6):  # upstream, to where the operands were rounded
+            for r in frontier:
+                wanted.setdefault(r.op.id, r)
+            frontier = [
+                by_id[p] for r in frontier for p in r.op.producers if p is not None and p in by_id and p not in wanted
+            ]
+    best: dict[Line, OpRecord] = {}
+    order: dict[Line, int] = {}
+    for record in wanted.values():
+        line = _line(record)
+        if line is None:
+            continue
+        if line not in best or jump(record, unit_roundoff) > jump(best[line], unit_roundoff):
+            best[line] = record
+        forward = record.op.forward_id if record.op.forward_id is not None else record.op.id
+        order[line] = max(order.get(line, -1), forward)
+    return dict(sorted(best.items(), key=lambda item: -order[item[0]]))
+
+
+def find_blame(
+    records: Sequence[OpRecord],
+    result: Result,
+    unit_roundoff: float,
+    promote: Promote,
+    *,
+    budget_s: float,
+    limit: int = 24,
+) -> Blame:
+    """Lines whose promotion heals the run, found by running it: one line alone if any will do, else the
+    smallest part of all suspects that deletion leaves."""
+    found = suspects(records, unit_roundoff, limit)
+    lines = list(found)[:limit]
+    if not lines:
+        return Blame()
+    started = time.monotonic()
+    runs = 0
+
+    def heals(chosen: Sequence[Line]) -> float:
+        nonlocal runs
+        runs += 1
+        after = promote(frozenset(chosen))
+        return after.badness
+
+    def in_budget() -> bool:
+        return time.monotonic() - started < budget_s
+
+    for line in lines:
+        if not in_budget():
+            break
+        if heals([line]) <= 1.0:
+            return Blame({line: found[line]}, True, runs)
+    kept = list(lines)
+    if in_budget() and heals(kept) <= 1.0:
+        for line in reversed(lines):  # earliest first: upstream lines are the least likely culprits
+            if len(kept) > 1 and in_budget() and heals([k for k in kept if k != line]) <= 1.0:
+                kept.remove(line)
+        return Blame({line: found[line] for line in kept}, True, runs)
+    first = max(lines, key=lambda line: jump(found[line], unit_roundoff))
+    return Blame({first: found[first]}, False, runs)

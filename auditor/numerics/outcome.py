@@ -1,0 +1,139 @@
+"""How a mode's step came out against the FP32 step."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from auditor.contract import ModeVerdict
+from auditor.numerics.formats import FORMATS
+from auditor.numerics.step import Outcome
+
+# A healthy mixed-precision step stays within some ten unit roundoffs of FP32; four times that is a result
+# its format's ordinary rounding does not explain.
+TOLERANCE_ROUNDOFFS = 40.0
+# Gradients of deep models carry the rounding of the whole chain twice; an angle of some 20 degrees to the
+# true gradient (relative error 1/3) is where descent begins to suffer beyond minibatch noise.
+GRADIENT_TOLERANCE = 1 / 3
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Errors are relative L2 errors to FP32 (inf when non-finite where FP32 is finite).
+
+    output_error: the worst output tensor. gradient_error: all parameter gradients as one vector.
+    share_flipped: the largest share of an integer or boolean output that differs.
+    """
+
+    verdict: ModeVerdict
+    reason: str
+    loss_error: float | None
+    output_error: float | None
+    gradient_error: float | None
+    gradient_cosine: float | None
+    nonfinite: int
+    share_flipped: float
+    failed: bool
+
+    @property
+    def badness(self) -> float:
+        """One number to compare runs by: errors over their tolerances; inf when broken."""
+        return math.inf if self.verdict == "broken" else self._excess
+
+    _excess: float = 0.0
+
+
+def output_tolerance(precision: str) -> float:
+    return TOLERANCE_ROUNDOFFS * FORMATS[precision].unit_roundoff
+
+
+def _tensor_error(candidate: torch.Tensor, reference: torch.Tensor) -> tuple[float, int]:
+    both_finite = torch.isfinite(reference)
+    bad = int((~torch.isfinite(candidate) & both_finite).sum())
+    if bad:
+        return math.inf, bad
+    scale = float(torch.linalg.vector_norm(torch.where(both_finite, reference, 0.0).double()))
+    difference = torch.where(both_finite & torch.isfinite(candidate), candidate - reference, 0.0)
+    error = float(torch.linalg.vector_norm(difference.double()))
+    return (error / scale if scale else (0.0 if error == 0.0 else math.inf)), 0
+
+
+def _gradients(candidate: Outcome, reference: Outcome) -> tuple[float | None, float | None, int]:
+    """(relative error, cosine, non-finite count) of all parameter gradients as one vector."""
+    difference = reference_square = candidate_square = product = 0.0
+    nonfinite = 0
+    for name, expected in reference.gradients.items():
+        got = candidate.gradients.get(name)
+        finite = torch.isfinite(expected)
+        expected = torch.where(finite, expected, 0.0).double()
+        got = torch.zeros_like(expected) if got is None else torch.where(finite, got, 0.0).double()
+        bad = ~torch.isfinite(got)
+        nonfinite += int(bad.sum())
+        got = torch.where(bad, 0.0, got)
+        difference += float(((got - expected) ** 2).sum())
+        reference_square += float((expected**2).sum())
+        candidate_square += float((got**2).sum())
+        product += float((got * expected).sum())
+    if not reference.gradients:
+        return None, None, 0
+    if nonfinite:
+        return math.inf, None, nonfinite
+    if reference_square == 0.0:
+        return (0.0 if candidate_square == 0.0 else math.inf), None, 0
+    cosine = product / math.sqrt(reference_square * candidate_square) if candidate_square else 0.0
+    return math.sqrt(difference / reference_square), cosine, 0
+
+
+def judge_outcome(candidate: Outcome, reference: Outcome, precision: str, refusals: int = 0) -> Result:
+    """Compare a mode's step with the FP32 step. `refusals` counts ops the real GPU would have refused."""
+    errors: list[tuple[float, int]] = []
+    flipped = 0.0
+    for got, expected in zip(candidate.outputs, reference.outputs, strict=False):
+        if got.shape != expected.shape:
+            flipped = 1.0
+        elif expected.is_floating_point() and expected.numel():
+            errors.append(_tensor_error(got, expected))
+        elif not expected.is_complex() and expected.numel():
+            flipped = max(flipped, float((got != expected).float().mean()))
+    output_error = max((e for e, _ in errors), default=None)
+    gradient_error, cosine, bad_gradients = _gradients(candidate, reference)
+    if candidate.failure is not None:
+        gradient_error = cosine = None
+    nonfinite = sum(n for _, n in errors) + bad_gradients
+    loss_error = None
+    if candidate.loss is not None and reference.loss is not None and math.isfinite(reference.loss):
+        distance = abs(candidate.loss - reference.loss)
+        loss_error = distance / abs(reference.loss) if reference.loss else distance
+        loss_error = math.inf if math.isnan(loss_error) else loss_error
+        nonfinite += not math.isfinite(candidate.loss)
+    allowed = output_tolerance(precision)
+    gradient_allowed = max(allowed, GRADIENT_TOLERANCE)
+    excess = max((output_error or 0.0) / allowed, (gradient_error or 0.0) / gradient_allowed, flipped / 0.5)
+    if candidate.failure is not None:
+        verdict, reason = "broken", f"the step fails: {candidate.failure.text.splitlines()[0] if candidate.failure.text else 'error'}"
+    elif refusals:
+        verdict, reason = "broken", f"{refusals} op{'s' * (refusals > 1)} the GPU refuses"
+    elif nonfinite:
+        verdict, reason = "broken", f"{nonfinite} values are NaN or infinite that are finite in FP32"
+    elif output_error is not None and output_error > allowed:
+        verdict, reason = "degraded", f"outputs differ from FP32 by {output_error:.2g} (relative); rounding explains {allowed:.2g}"
+    elif gradient_error is not None and gradient_error > gradient_allowed:
+        verdict, reason = "degraded", f"gradients differ from FP32 by {gradient_error:.2g} (relative); {gradient_allowed:.2g} is tolerable"
+    elif flipped > 0.5:
+        verdict, reason = "degraded", f"{flipped:.0%} of a decision output differs from FP32"
+    else:
+        verdict, reason = "ok", "as FP32 within the format's rounding"
+    return Result(
+        verdict=verdict,  # type: ignore[arg-type]
+        reason=reason,
+        loss_error=loss_error,
+        output_error=output_error,
+        gradient_error=gradient_error,
+        gradient_cosine=cosine,
+        nonfinite=nonfinite,
+        share_flipped=flipped,
+        failed=candidate.failure is not None,
+        _excess=excess,
+    )
