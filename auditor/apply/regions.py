@@ -33,7 +33,9 @@ class Regions:
         self.remove()
 
 
-def _widen(value: Any) -> Any:
+def widen_half(value: Any) -> Any:
+    """The value with its float16 and bfloat16 tensors as float32."""
+
     def one(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
 
@@ -67,7 +69,7 @@ def apply_regions(model: nn.Module, precisions: Mapping[str, str], device_type: 
             region = torch.autocast(device_type, dtype=dtype if narrow else None, enabled=narrow)
             region.__enter__()
             entered.append(region)
-            return (args, kwargs) if narrow else (_widen(args), _widen(kwargs))
+            return (args, kwargs) if narrow else (widen_half(args), widen_half(kwargs))
 
         def leave(_module: nn.Module, *_: Any, entered: list[torch.autocast] = entered) -> None:
             if entered:

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from auditor.apply.regions import apply_regions, widen_half
 from auditor.capture.families import OpFamilies
 from auditor.capture.recorder import Recorder
 from auditor.capture.site import user_line_of
@@ -33,13 +34,18 @@ class Work:
 
 @dataclass(frozen=True)
 class Mode:
-    """How a step runs. `autocast` is the dtype of autocast, `pure` the dtype the whole model is cast to."""
+    """How a step runs. `autocast` is the dtype of autocast, `pure` the dtype the whole model is cast to.
+
+    `regions` gives modules a precision of their own under autocast; `fp32_loss` takes the loss out of
+    autocast, on outputs widened to float32.
+    """
 
     name: str
     autocast: torch.dtype | None = None
     pure: torch.dtype | None = None
     tf32: bool = False
     regions: dict[str, str] = field(default_factory=dict)
+    fp32_loss: bool = False
     loss_scale: float = 1.0
 
 
@@ -155,11 +161,11 @@ def run_step(work: Work, mode: Mode, families: OpFamilies, shadow: Shadow | None
                 if mode.autocast is not None:
                     precision.enter_context(cuda_autocast(mode.autocast, shadow.autocast_refused))  # type: ignore[union-attr]
                     if mode.regions:
-                        from auditor.apply.regions import apply_regions
-
                         precision.enter_context(apply_regions(model, mode.regions, "cpu"))
                 output = model(*args, **kwargs)
-                loss = work.loss(output)
+                if mode.fp32_loss:
+                    precision.enter_context(torch.autocast("cpu", enabled=False))
+                loss = work.loss(widen_half(output) if mode.fp32_loss else output)
             if loss is not None:
                 loss_value = float(shadow.value(loss) if shadow is not None else loss.detach())
                 if loss.requires_grad:

@@ -1,0 +1,170 @@
+"""Gather everything an audit judges: the FP32 step, the candidate modes, and who is to blame."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from auditor.capture.families import OpFamilies
+from auditor.capture.trace import Op, Trace
+from auditor.contract import ModeName
+from auditor.errors import SubjectProblem
+from auditor.numerics.blame import Blame, find_blame
+from auditor.numerics.formats import FORMATS
+from auditor.numerics.histogram import BinadeHistogram, binade_histogram
+from auditor.numerics.outcome import Result, judge_outcome, output_tolerance
+from auditor.numerics.shadow import OpRecord, Shadow
+from auditor.numerics.step import Failure, Mode, Outcome, Work, run_step
+
+Progress = Callable[[str, int, int], None]
+STOCK: tuple[tuple[ModeName, str, dict[str, Any]], ...] = (
+    ("autocast_fp16", "fp16", {"autocast": torch.float16}),
+    ("autocast_bf16", "bf16", {"autocast": torch.bfloat16}),
+    ("tf32", "tf32", {"tf32": True}),
+    ("pure_fp16", "fp16", {"pure": torch.float16}),
+    ("pure_bf16", "bf16", {"pure": torch.bfloat16}),
+)
+# A what-if run costs as much as the mode itself; so many plain steps' worth of them are spent per mode.
+BLAME_BUDGET_S = 60.0
+
+
+@dataclass(frozen=True)
+class ModeRun:
+    """One mode's step: what ran, how it compares, and the lines to blame when it came out badly."""
+
+    mode: Mode
+    precision: str
+    ops: tuple[Op, ...]
+    records: tuple[OpRecord, ...]
+    result: Result
+    blame: Blame
+    saved_bytes: int
+    outcome_failure: Failure | None
+
+    @property
+    def allowed(self) -> float:
+        return output_tolerance(self.precision)
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """`ranges` are histograms of what each op of the FP32 trace produced, `weights` and `weight_gradients`
+    those of the parameters; `integer_inputs` are origins ("input:0") of floating inputs holding integers."""
+
+    trace: Trace
+    reference: Outcome
+    reference_problem: str | None
+    ranges: dict[int, BinadeHistogram]
+    weights: dict[str, BinadeHistogram]
+    weight_gradients: dict[str, BinadeHistogram]
+    integer_inputs: frozenset[str]
+    runs: dict[ModeName, ModeRun] = field(default_factory=dict)
+
+
+def run_reference(work: Work, families: OpFamilies) -> Measurements:
+    """The recorded FP32 step with the range of everything. Raises SubjectProblem when the step fails."""
+    ranges: dict[int, BinadeHistogram] = {}
+
+    def observe(op: Op, _args: Any, _kwargs: Any, out: Any) -> None:
+        if op.family in ("view", "fill") or not op.bytes_written:
+            return
+        for tensor in tree_leaves(out):
+            if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and tensor.layout == torch.strided:
+                histogram = binade_histogram(tensor)
+                ranges[op.id] = ranges[op.id].merge(histogram) if op.id in ranges else histogram
+
+    outcome, recorder = run_step(work, Mode("fp32"), families, None, observe=observe, graph=True)
+    if outcome.failure is not None:
+        raise _cannot_run(outcome.failure, work)
+    return Measurements(
+        trace=recorder.trace(),
+        reference=outcome,
+        reference_problem=_nonfinite_reference(outcome),
+        ranges=ranges,
+        weights={n: binade_histogram(p) for n, p in work.model.named_parameters() if p.is_floating_point()},
+        weight_gradients={n: binade_histogram(g) for n, g in outcome.gradients.items()},
+        integer_inputs=_integer_inputs(work),
+    )
+
+
+def _cannot_run(failure: Failure, work: Work) -> SubjectProblem:
+    from auditor.subject.load import user_traceback
+
+    given = ", ".join(
+        f"{tuple(t.shape)} {str(t.dtype)[6:]}" for t in tree_leaves((work.args, work.kwargs)) if isinstance(t, torch.Tensor)
+    )
+    where = f"{failure.file}:{failure.line}" if failure.file else None
+    frames = user_traceback(failure.exception)
+    return SubjectProblem(
+        f"the model fails in FP32: {type(failure.exception).__name__}: {failure.text}" + (f"\n{frames}" if frames else ""),
+        where=where,
+        next_step=f"the inputs given were: {given or 'none'}; check --input, --batch or example_inputs()",
+    )
+
+
+def _nonfinite_reference(outcome: Outcome) -> str | None:
+    if outcome.loss is not None and outcome.loss != outcome.loss:
+        return "the loss is NaN already in FP32"
+    bad = sum(int((~torch.isfinite(t)).any()) for t in outcome.outputs if t.is_floating_point())
+    if bad:
+        return f"{bad} of {len(outcome.outputs)} outputs hold NaN or infinite values already in FP32"
+    grads = [n for n, g in outcome.gradients.items() if not bool(torch.isfinite(g).all())]
+    return f"the gradient of {grads[0]} is non-finite already in FP32" if grads else None
+
+
+def _integer_inputs(work: Work) -> frozenset[str]:
+    tensors = [t for t in tree_leaves((work.args, work.kwargs)) if isinstance(t, torch.Tensor)]
+    return frozenset(
+        f"input:{i}"
+        for i, t in enumerate(tensors)
+        if t.is_floating_point() and t.numel() and float(t.abs().max()) > 256 and bool((t == t.round()).all())
+    )
+
+
+def run_mode(work: Work, mode: Mode, precision: str, reference: Outcome, families: OpFamilies, *, blame: bool) -> ModeRun:
+    """One candidate mode beside its float32 twin; with `blame`, bad outcomes are traced to lines."""
+
+    def execute(promoted: frozenset[tuple[str, int]], gradients: bool) -> tuple[Shadow, Outcome, Sequence[Op], Result]:
+        shadow = Shadow(families, tf32=mode.tf32, gradients=gradients, promoted=promoted)
+        outcome, recorder = run_step(work, mode, families, shadow)
+        refused = len({(r.op.file, r.op.line) for r in shadow.records if r.refusal is not None})
+        return shadow, outcome, recorder.ops, judge_outcome(outcome, reference, precision, refused)
+
+    shadow, outcome, ops, result = execute(frozenset(), precision == "fp16" and mode.pure is None)
+    refusals = [r for r in shadow.records if r.refusal is not None]
+    found = Blame()
+    if blame and result.verdict != "ok" and not refusals and not result.failed:
+        unit = FORMATS[precision].unit_roundoff
+        found = find_blame(shadow.records, result, unit, lambda lines: execute(lines, False)[3], budget_s=BLAME_BUDGET_S)
+    return ModeRun(
+        mode=mode,
+        precision=precision,
+        ops=tuple(ops),
+        records=tuple(shadow.records),
+        result=result,
+        blame=found,
+        saved_bytes=outcome.saved_bytes,
+        outcome_failure=outcome.failure,
+    )
+
+
+def measure(work: Work, families: OpFamilies, loss_scale: float, progress: Progress) -> tuple[Measurements, float]:
+    """The FP32 step and every stock mode. FP16 runs with `loss_scale`, as the user's training would.
+
+    Returns the measurements and the seconds of one plain FP32 step, for scale.
+    """
+    progress("FP32 step", 0, len(STOCK) + 2)
+    started = time.perf_counter()
+    measured = run_reference(work, families)
+    seconds = time.perf_counter() - started
+    for index, (name, precision, how) in enumerate(STOCK):
+        progress(name.replace("_", " "), index + 1, len(STOCK) + 2)
+        scale = loss_scale if precision == "fp16" else 1.0
+        mode = Mode(name, loss_scale=scale, **how)
+        measured.runs[name] = run_mode(work, mode, precision, measured.reference, families, blame=True)
+    return measured, seconds
