@@ -75,9 +75,9 @@ def run(arguments: list[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments
     try:
-        cli.main(args=arguments, prog_name="ampaudit", standalone_mode=False)
-    except click.exceptions.Exit as ended:
-        _leave(ended.exit_code)
+        # Outside standalone mode click hands back the status of an early exit.
+        status = cli.main(args=arguments, prog_name="ampaudit", standalone_mode=False)
+        _leave(status if isinstance(status, int) else 0)
     except click.ClickException as error:
         error.show()
         _leave(2)
