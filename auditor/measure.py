@@ -17,7 +17,7 @@ from auditor.errors import SubjectProblem
 from auditor.numerics.blame import Blame, find_blame
 from auditor.numerics.formats import FORMATS
 from auditor.numerics.histogram import BinadeHistogram, binade_histogram
-from auditor.numerics.outcome import Result, judge_outcome, output_tolerance
+from auditor.numerics.outcome import Result, Sensitivity, judge_outcome, output_tolerance, sensitivity_of
 from auditor.numerics.shadow import OpRecord, Shadow
 from auditor.numerics.step import Failure, Mode, Outcome, Work, run_step
 
@@ -45,10 +45,7 @@ class ModeRun:
     blame: Blame
     saved_bytes: int
     outcome_failure: Failure | None
-
-    @property
-    def allowed(self) -> float:
-        return output_tolerance(self.precision)
+    allowed: float
 
 
 @dataclass(frozen=True)
@@ -63,6 +60,7 @@ class Measurements:
     weights: dict[str, BinadeHistogram]
     weight_gradients: dict[str, BinadeHistogram]
     integer_inputs: frozenset[str]
+    sensitivity: dict[str, Sensitivity]
     runs: dict[ModeName, ModeRun] = field(default_factory=dict)
 
 
@@ -89,7 +87,14 @@ def run_reference(work: Work, families: OpFamilies) -> Measurements:
         weights={n: binade_histogram(p) for n, p in work.model.named_parameters() if p.is_floating_point()},
         weight_gradients={n: binade_histogram(g) for n, g in outcome.gradients.items()},
         integer_inputs=_integer_inputs(work),
+        sensitivity={fmt: _sensitivity(work, fmt, outcome, families) for fmt in ("fp16", "bf16", "tf32")},
     )
+
+
+def _sensitivity(work: Work, fmt: str, reference: Outcome, families: OpFamilies) -> Sensitivity:
+    if fmt == "tf32":  # the mantissa of FP16; weights hardly ever lie where the exponent matters
+        fmt = "fp16"
+    return sensitivity_of(run_step(work, Mode(f"weights in {fmt}", weights=fmt), families, None)[0], reference)
 
 
 def _cannot_run(failure: Failure, work: Work) -> SubjectProblem:
@@ -126,19 +131,24 @@ def _integer_inputs(work: Work) -> frozenset[str]:
     )
 
 
-def run_mode(work: Work, mode: Mode, precision: str, reference: Outcome, families: OpFamilies, *, blame: bool) -> ModeRun:
-    """One candidate mode beside its float32 twin; with `blame`, bad outcomes are traced to lines."""
+def run_mode(
+    work: Work, mode: Mode, precision: str, measured: Measurements, families: OpFamilies
+) -> ModeRun:
+    """One candidate mode beside its float32 twin; bad outcomes are traced to lines."""
+    sensitivity = measured.sensitivity[precision]
 
     def execute(promoted: frozenset[tuple[str, int]], gradients: bool) -> tuple[Shadow, Outcome, Sequence[Op], Result]:
         shadow = Shadow(families, tf32=mode.tf32, gradients=gradients, promoted=promoted)
         outcome, recorder = run_step(work, mode, families, shadow)
         refused = len({(r.op.file, r.op.line) for r in shadow.records if r.refusal is not None})
-        return shadow, outcome, recorder.ops, judge_outcome(outcome, reference, precision, refused)
+        return shadow, outcome, recorder.ops, judge_outcome(
+            outcome, measured.reference, precision, refused, sensitivity
+        )
 
     shadow, outcome, ops, result = execute(frozenset(), precision == "fp16" and mode.pure is None)
     refusals = [r for r in shadow.records if r.refusal is not None]
     found = Blame()
-    if blame and result.verdict != "ok" and not refusals and not result.failed:
+    if result.verdict != "ok" and not refusals and not result.failed:
         unit = FORMATS[precision].unit_roundoff
         found = find_blame(shadow.records, result, unit, lambda lines: execute(lines, False)[3], budget_s=BLAME_BUDGET_S)
     return ModeRun(
@@ -150,6 +160,7 @@ def run_mode(work: Work, mode: Mode, precision: str, reference: Outcome, familie
         blame=found,
         saved_bytes=outcome.saved_bytes,
         outcome_failure=outcome.failure,
+        allowed=output_tolerance(precision, sensitivity),
     )
 
 
@@ -166,5 +177,5 @@ def measure(work: Work, families: OpFamilies, loss_scale: float, progress: Progr
         progress(name.replace("_", " "), index + 1, len(STOCK) + 2)
         scale = loss_scale if precision == "fp16" else 1.0
         mode = Mode(name, loss_scale=scale, **how)
-        measured.runs[name] = run_mode(work, mode, precision, measured.reference, families, blame=True)
+        measured.runs[name] = run_mode(work, mode, precision, measured, families)
     return measured, seconds

@@ -41,7 +41,6 @@ from auditor.judge.evaluate import evaluate, findings_of
 from auditor.judge.facts import cases_of
 from auditor.judge.rules import load_rules
 from auditor.measure import Measurements, ModeRun, measure
-from auditor.numerics.outcome import output_tolerance
 from auditor.numerics.step import Work
 from auditor.plan.layers import layers_of
 from auditor.plan.loss_scale import loss_scale_of
@@ -283,7 +282,7 @@ def _verification(solved: Solved) -> Verification:
     return Verification(
         executed=solved.run is not None,
         holds=solved.run.result.verdict == "ok" if solved.run is not None else None,
-        tolerance=output_tolerance(solved.base),
+        tolerance=solved.run.allowed if solved.run is not None else 0.0,
         attempts=solved.attempts,
         reason=solved.reason,
     )

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import linecache
 import math
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
-from auditor.contract import SEVERITIES, ChainLink, Evidence, Finding, RuleStatus, Severity
+from auditor.contract import SEVERITIES, ChainLink, Evidence, Finding, RuleStatus
+from auditor.judge.messages import fill
 from auditor.judge.rules import Level, Rule
+from auditor.judge.vocabulary import VOCABULARY
 
+_RUN = ("precision", "mode")
+# A line of a file, or an op of a module.
+Where: TypeAlias = "tuple[str, int | str]"
 _RANK = {severity: rank for rank, severity in enumerate(SEVERITIES)}
 
 
@@ -36,67 +44,46 @@ class Hit:
     site: Site
 
 
-def _shown(value: Any) -> Any:
-    """Numbers as people read them in a message."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return value
-    if isinstance(value, int):
-        return f"{value:,}"
-    if math.isinf(value) or math.isnan(value):
-        return str(value)
-    if value and (abs(value) >= 1e5 or abs(value) < 1e-3):
-        return f"{value:.2g}"
-    return f"{value:.3g}"
+def evaluate(
+    rules: Sequence[Rule], cases: Iterable[tuple[dict[str, Any], Site]]
+) -> tuple[list[Hit], tuple[RuleStatus, ...]]:
+    """Every rule on every case; the best rule of each op in each mode wins (severity, then priority).
 
-
-def fill(template: str, facts: dict[str, Any]) -> str:
-    """The template with its {facts} in place. `str.format_map` is not used: facts are shown, never looked into."""
-    out = template
-    for name, value in facts.items():
-        out = out.replace("{" + name + "}", str(_shown(value)))
-    return " ".join(out.split())
-
-
-def evaluate(rules: Sequence[Rule], cases: Iterable[tuple[dict[str, Any], Site]]) -> tuple[list[Hit], tuple[RuleStatus, ...]]:
-    """Every rule on every case; the best rule of each op in each mode wins (severity, then priority)."""
+    A condition that fails on some facts makes that rule's status an error; the others go on.
+    """
     counts = dict.fromkeys((rule.id for rule in rules), 0)
-    fired = dict.fromkeys((rule.id for rule in rules), 0)
+    fired: set[str] = set()
     broken: dict[str, str] = {}
     hits: list[Hit] = []
     by_family: dict[str, list[Rule]] = {}
     for facts, site in cases:
         family = facts["family"]
         if family not in by_family:
-            by_family[family] = [r for r in rules if r.file.families == ("*",) or family in r.file.families]
-        best: Hit | None = None
+            by_family[family] = [rule for rule in rules if rule.takes_family(family)]
+        found = []
         for rule in by_family[family]:
             if not rule.applies_to(facts):
                 continue
             counts[rule.id] += 1
-            for program, names, level in rule.conditions:
-                try:
-                    holds = program.execute({name: facts[name] for name in names})
-                except Exception as error:  # a rule's own fault must not end the audit
-                    broken[rule.id] = str(error).splitlines()[0]
-                    break
-                if holds is True:
-                    hit = Hit(rule, level, facts, site)
-                    if best is None or _order(hit) < _order(best):
-                        best = hit
-                    fired[rule.id] += 1
-                    break
-        if best is not None:
-            hits.append(best)
-    statuses = tuple(
-        RuleStatus(
-            rule=rule.id,
-            status="error" if rule.id in broken else "fired" if fired[rule.id] else "silent" if counts[rule.id] else "not_applicable",
-            evaluated=counts[rule.id],
-            detail=broken.get(rule.id, ""),
-        )
-        for rule in rules
-    )
-    return hits, statuses
+            try:
+                level = next((c.level for c in rule.conditions if c.holds(facts)), None)
+            except Exception as error:  # a rule's own fault must not end the audit
+                broken.setdefault(rule.id, str(error).splitlines()[0])
+                continue
+            if level is not None:
+                fired.add(rule.id)
+                found.append(Hit(rule, level, facts, site))
+        if found:
+            hits.append(min(found, key=_order))
+
+    def status(rule: Rule) -> RuleStatus:
+        evaluated = counts[rule.id]
+        if rule.id in broken:
+            return RuleStatus(rule=rule.id, status="error", evaluated=evaluated, detail=broken[rule.id])
+        silent = "silent" if evaluated else "not_applicable"
+        return RuleStatus(rule=rule.id, status="fired" if rule.id in fired else silent, evaluated=evaluated)
+
+    return hits, tuple(status(rule) for rule in rules)
 
 
 def _order(hit: Hit) -> tuple[int, int]:
@@ -109,43 +96,72 @@ def _strength(hit: Hit) -> tuple[int, int, float]:
 
 
 _EVIDENCE = (
-    "absmax", "input_absmax", "headroom", "nonfinite", "nans", "overflowed", "lost", "lost_share", "error", "inherited",
-    "amplification", "cancellation", "absorbed", "denominator", "flip_share", "constant_name", "constant_value",
-    "mode_error", "gradient_error", "confirmed", "refusal", "misaligned",
-)  # fmt: skip
+    *("precision", "mode", "absmax", "input_absmax", "headroom", "nonfinite", "nans", "overflowed"),
+    *("lost", "lost_share", "error", "inherited", "amplification", "cancellation", "absorbed", "denominator"),
+    *(
+        "flip_share",
+        "constant_name",
+        "constant_value",
+        "mode_error",
+        "gradient_error",
+        "confirmed",
+        "refusal",
+    ),
+    "misaligned",
+)
 
 
 def _evidence(hit: Hit) -> Evidence:
-    from auditor.judge.vocabulary import VOCABULARY
-
-    values = {n: hit.facts[n] for n in _EVIDENCE if hit.facts[n] != VOCABULARY[n].default}
+    """The facts that say something, and the mode and precision of the run they were seen in."""
+    values = {n: hit.facts[n] for n in _EVIDENCE if n in _RUN or hit.facts[n] != VOCABULARY[n].default}
     return Evidence(kind=hit.site.kind, values=values)  # type: ignore[arg-type]
 
 
-def findings_of(hits: Sequence[Hit]) -> list[Finding]:
-    """One finding per fault: hits on the same line are one fault, told by the strongest of them. Other
-    modules that run the line, and modes and precisions in which it fails as badly, are merged into it."""
-    lines: dict[Any, list[Hit]] = defaultdict(list)
+def _where(hit: Hit) -> Where:
+    """The line; without one, the op in its module, layer numbers aside: repeated blocks are one place."""
+    if hit.site.file is not None and hit.site.line is not None:
+        return hit.site.file, hit.site.line
+    return re.sub(r"\d+", "*", hit.site.module), hit.facts["op"]
+
+
+def _faults(hits: Sequence[Hit]) -> Iterator[list[Hit]]:
+    """The hits of one finding each, all of one place, one severity and one set of modes.
+
+    At a place, the serious hits of one precision are one fault, told by the most specific rule. Precisions
+    are merged where rule, severity and modes agree: a finding's precisions x modes then hold without exception.
+    """
+    faults: dict[tuple[Where, str, str, str | None], list[Hit]] = defaultdict(list)
     for hit in hits:
-        where = (hit.site.file, hit.site.line) if hit.site.line is not None else (hit.site.module, hit.facts["op"])
         serious = hit.level.severity in ("high", "medium")
-        lines[where, serious, None if serious else hit.rule.id].append(hit)
-    findings = []
-    for group in lines.values():
+        apart = None if serious else hit.rule.id
+        faults[_where(hit), hit.level.severity, hit.facts["precision"], apart].append(hit)
+    merged: dict[tuple[Where, str, str, tuple[str, ...]], list[Hit]] = defaultdict(list)
+    for (where, severity, _, _), group in faults.items():
         told = min(group, key=_strength)
-        alike = [h for h in group if _RANK[h.level.severity] <= _RANK["medium"]] or group
-        modules = list(dict.fromkeys([told.site.module, *(h.site.module for h in alike)]))
-        severity: Severity = told.level.severity
-        rule = told.rule
-        key = f"{rule.id}|{told.site.module}|{told.site.file}|{told.facts['phase']}|{_text_at(told)}"
+        modes = tuple(sorted({h.facts["mode"] for h in group}))
+        merged[where, severity, told.rule.id, modes].extend(group)
+    yield from merged.values()
+
+
+def findings_of(hits: Sequence[Hit]) -> list[Finding]:
+    """One finding per fault, worst first; other modules that run the line are named in it."""
+    taken: dict[str, int] = defaultdict(int)
+    findings = []
+    for group in _faults(hits):
+        told = min(group, key=_strength)
+        modules = list(dict.fromkeys([told.site.module, *(h.site.module for h in group)]))
+        precisions = _distinct(group, "precision", ("fp16", "bf16", "tf32"))
+        modes = _distinct(group, "mode", ("autocast", "pure"))
+        key = _fingerprint(told, min(modules), (*precisions, *modes))
+        taken[key] += 1
         findings.append(
             Finding(
-                id=hashlib.sha256(key.encode()).hexdigest()[:12],
-                rule=rule.id,
-                name=rule.name,
-                severity=severity,
-                precisions=_distinct(h.facts["precision"] for h in alike),
-                modes=_distinct(h.facts["mode"] for h in alike),
+                id=hashlib.sha256(f"{key}|{taken[key]}".encode()).hexdigest()[:12],
+                rule=told.rule.id,
+                name=told.rule.name,
+                severity=told.level.severity,
+                precisions=precisions,
+                modes=modes,
                 phase=told.facts["phase"],
                 module=told.site.module,
                 op=told.facts["op"] or None,
@@ -162,15 +178,13 @@ def findings_of(hits: Sequence[Hit]) -> list[Finding]:
     return sorted(findings, key=lambda f: (_RANK[f.severity], f.file or "", f.line or 0))
 
 
-def _text_at(hit: Hit) -> str:
-    """The source text of the line: stable when lines above it come and go."""
-    import linecache
-
-    return linecache.getline(hit.site.file, hit.site.line).strip() if hit.site.file and hit.site.line else ""
-
-
-def _distinct(values: Iterable[Any]) -> tuple[Any, ...]:
-    order: dict[str, int] = {"fp16": 0, "bf16": 1, "tf32": 2, "autocast": 0, "pure": 1}
-    return tuple(sorted(set(values), key=lambda v: order[v]))
+def _fingerprint(told: Hit, module: str, runs: tuple[str, ...]) -> str:
+    """What a finding is, whatever its numbers: stable when lines above it come and go, in any checkout."""
+    file, line = told.site.file, told.site.line
+    text = linecache.getline(file, line).strip() if file and line else told.facts["op"]
+    return "|".join((told.rule.id, module, Path(file or "").name, told.facts["phase"], text, *runs))
 
 
+def _distinct(hits: Sequence[Hit], name: str, order: tuple[str, ...]) -> tuple[Any, ...]:
+    values = {hit.facts[name] for hit in hits}
+    return tuple(value for value in order if value in values)

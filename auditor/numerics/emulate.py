@@ -162,8 +162,8 @@ class Emulator:
         if name in self._families.refused_in_half(low):
             dtype = "Half" if low == torch.float16 else "BFloat16"
             refusal = Refusal("no-half-kernel", f"CUDA has no {dtype} kernel for {name}")
-        if refusal is not None and refusal.by == "no-half-kernel":
-            planned = None
+        # Where dtypes clash, the run goes on as if the line had been mended, in the half type.
+        mended = low if refusal is not None and refusal.by == "dtype-mismatch" else None
         written = mutated_arguments(func, args, kwargs)
         temporary = {id(t): self.unrounded.get(t) for t in inputs}
         for t in written:
@@ -187,6 +187,8 @@ class Emulator:
                 outputs.append(leaf)
                 continue
             dtype = planned[index] if planned is not None and index < len(planned) else _fallback_dtype(leaf, inputs)
+            if mended is not None and leaf.dtype == torch.float32:
+                dtype = mended
             index += 1
             if id(leaf) in original:
                 outputs.append(original[id(leaf)])

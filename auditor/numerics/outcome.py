@@ -45,8 +45,43 @@ class Result:
     _excess: float = 0.0
 
 
-def output_tolerance(precision: str) -> float:
-    return TOLERANCE_ROUNDOFFS * FORMATS[precision].unit_roundoff
+# Rounding activations and gradients at every layer may cost several times what rounding the weights does.
+SENSITIVITY_FACTOR = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """What an FP32 step loses when nothing but its weights is rounded to a format: the model's own
+    conditioning, which no line of it is to blame for. Relative L2 errors."""
+
+    output: float
+    gradient: float
+
+
+NO_SENSITIVITY = Sensitivity(0.0, 0.0)
+
+
+def output_tolerance(precision: str, sensitivity: Sensitivity = NO_SENSITIVITY) -> float:
+    """The relative output error that the format explains: 40 unit roundoffs, or more where the model
+    magnifies the rounding of its weights (batch statistics of few values, chaotic depth)."""
+    return max(TOLERANCE_ROUNDOFFS * FORMATS[precision].unit_roundoff, SENSITIVITY_FACTOR * sensitivity.output)
+
+
+def gradient_tolerance(precision: str, sensitivity: Sensitivity = NO_SENSITIVITY) -> float:
+    ordinary = max(TOLERANCE_ROUNDOFFS * FORMATS[precision].unit_roundoff, GRADIENT_TOLERANCE)
+    return max(ordinary, SENSITIVITY_FACTOR * sensitivity.gradient)
+
+
+def sensitivity_of(rounded: Outcome, reference: Outcome) -> Sensitivity:
+    """From a step whose weights alone were rounded. A step that fails or is non-finite tells nothing."""
+    errors = [
+        _tensor_error(got, expected)[0]
+        for got, expected in zip(rounded.outputs, reference.outputs, strict=False)
+        if expected.is_floating_point() and expected.numel() and got.shape == expected.shape
+    ]
+    gradient, _, _ = _gradients(rounded, reference)
+    known = [e if math.isfinite(e) else 0.0 for e in (max(errors, default=0.0), gradient or 0.0)]
+    return Sensitivity(*known)
 
 
 def _tensor_error(candidate: torch.Tensor, reference: torch.Tensor) -> tuple[float, int]:
@@ -86,7 +121,13 @@ def _gradients(candidate: Outcome, reference: Outcome) -> tuple[float | None, fl
     return math.sqrt(difference / reference_square), cosine, 0
 
 
-def judge_outcome(candidate: Outcome, reference: Outcome, precision: str, refusals: int = 0) -> Result:
+def judge_outcome(
+    candidate: Outcome,
+    reference: Outcome,
+    precision: str,
+    refusals: int = 0,
+    sensitivity: Sensitivity = NO_SENSITIVITY,
+) -> Result:
     """Compare a mode's step with the FP32 step. `refusals` counts ops the real GPU would have refused."""
     errors: list[tuple[float, int]] = []
     flipped = 0.0
@@ -108,8 +149,8 @@ def judge_outcome(candidate: Outcome, reference: Outcome, precision: str, refusa
         loss_error = distance / abs(reference.loss) if reference.loss else distance
         loss_error = math.inf if math.isnan(loss_error) else loss_error
         nonfinite += not math.isfinite(candidate.loss)
-    allowed = output_tolerance(precision)
-    gradient_allowed = max(allowed, GRADIENT_TOLERANCE)
+    allowed = output_tolerance(precision, sensitivity)
+    gradient_allowed = gradient_tolerance(precision, sensitivity)
     excess = max((output_error or 0.0) / allowed, (gradient_error or 0.0) / gradient_allowed, flipped / 0.5)
     if candidate.failure is not None:
         verdict, reason = "broken", f"the step fails: {candidate.failure.text.splitlines()[0] if candidate.failure.text else 'error'}"

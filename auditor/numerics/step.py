@@ -16,6 +16,7 @@ from auditor.capture.families import OpFamilies
 from auditor.capture.recorder import Recorder
 from auditor.capture.site import user_line_of
 from auditor.numerics.autocast import cuda_autocast
+from auditor.numerics.rounding import round_to
 from auditor.numerics.shadow import Shadow
 
 Loss = Callable[[Any], torch.Tensor | None]
@@ -36,6 +37,7 @@ class Work:
 class Mode:
     """How a step runs. `autocast` is the dtype of autocast, `pure` the dtype the whole model is cast to.
 
+    `weights` rounds the parameters alone to that format, everything else staying FP32.
     `regions` gives modules a precision of their own under autocast; `fp32_loss` takes the loss out of
     autocast, on outputs widened to float32.
     """
@@ -44,6 +46,7 @@ class Mode:
     autocast: torch.dtype | None = None
     pure: torch.dtype | None = None
     tf32: bool = False
+    weights: str | None = None
     regions: dict[str, str] = field(default_factory=dict)
     fp32_loss: bool = False
     loss_scale: float = 1.0
@@ -149,6 +152,10 @@ def run_step(work: Work, mode: Mode, families: OpFamilies, shadow: Shadow | None
     with untouched(model), ExitStack() as stack:
         if mode.pure is not None:
             _cast_model(model, mode.pure, shadow)
+        if mode.weights is not None:
+            for parameter in model.parameters():
+                if parameter.dtype == torch.float32:
+                    parameter.data = round_to(parameter.data, mode.weights)
         torch.manual_seed(work.seed)
         stack.enter_context(recording.modules.follow())
         stack.enter_context(recording)

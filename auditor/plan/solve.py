@@ -76,7 +76,7 @@ def _attempt_base(
             mode = Mode(
                 "plan", autocast=_DTYPE[base], regions=dict(regions), fp32_loss=fp32_loss, loss_scale=loss_scale
             )
-            run = run_mode(work, mode, base, measured.reference, families, blame=True)
+            run = run_mode(work, mode, base, measured, families)
         attempts.append(
             VerificationAttempt(
                 regions=sum(p == "fp32" for p in regions.values()) + fp32_loss,
