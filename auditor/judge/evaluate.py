@@ -80,8 +80,11 @@ def evaluate(
         evaluated = counts[rule.id]
         if rule.id in broken:
             return RuleStatus(rule=rule.id, status="error", evaluated=evaluated, detail=broken[rule.id])
-        silent = "silent" if evaluated else "not_applicable"
-        return RuleStatus(rule=rule.id, status="fired" if rule.id in fired else silent, evaluated=evaluated)
+        if rule.id in fired:
+            return RuleStatus(rule=rule.id, status="fired", evaluated=evaluated)
+        return RuleStatus(
+            rule=rule.id, status="silent" if evaluated else "not_applicable", evaluated=evaluated
+        )
 
     return hits, tuple(status(rule) for rule in rules)
 
@@ -128,7 +131,8 @@ def _faults(hits: Sequence[Hit]) -> Iterator[list[Hit]]:
     """The hits of one finding each, all of one place, one severity and one set of modes.
 
     At a place, the serious hits of one precision are one fault, told by the most specific rule. Precisions
-    are merged where rule, severity and modes agree: a finding's precisions x modes then hold without exception.
+    are merged where rule, severity and modes agree, so that each precision of a finding fails in each of its
+    modes.
     """
     faults: dict[tuple[Where, str, str, str | None], list[Hit]] = defaultdict(list)
     for hit in hits:

@@ -51,7 +51,7 @@ def shown(value: Any, unit: str = "") -> str:
 def fill(template: str, facts: Mapping[str, Any]) -> str:
     """The template with its facts in place, on one line.
 
-    One pass over the template: what a fact says (an error text of the user's code) is never read as a template.
+    One pass: what a fact says (an error text of the user's code) is never read as a template.
     """
 
     def fact(match: re.Match[str]) -> str:
