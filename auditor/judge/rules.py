@@ -71,8 +71,17 @@ class Condition:
     names: tuple[str, ...]
 
     def holds(self, facts: Mapping[str, Any]) -> bool:
-        """Raises TypeError when the condition does not come to true or false on these facts."""
-        value = self.program.execute({name: facts[name] for name in self.names})
+        """Raises TypeError when the condition does not come to true or false on these facts.
+
+        As in IEEE 754 no ordering with NaN holds; CEL knows none and raises instead.
+        """
+        values = {name: facts[name] for name in self.names}
+        try:
+            value = self.program.execute(values)
+        except TypeError:
+            if any(v != v for v in values.values()):
+                return False
+            raise
         if not isinstance(value, bool):
             raise TypeError(f"the condition gives {value!r}, neither true nor false")
         return value
@@ -131,7 +140,7 @@ def _compiled(level: Level, where: str, key: str) -> Condition:
         condition.holds(defaults())
     except TypeError as error:
         raise UsageProblem(f"{key}.when: {str(error).splitlines()[0]}", where=where) from None
-    except (ValueError, RuntimeError):
+    except (ArithmeticError, ValueError, RuntimeError):
         pass  # a fault of these values (a division by zero), which says nothing about the condition
     for part, template in (("message", level.message), ("fix", level.fix)):
         try:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 class Fact(NamedTuple):
     """`default` stands where an op has no such fact; its Python type is the fact's type. `unit`: "share"
-    is a fraction 0..1, shown in per cent; the others are for the reader of the reference."""
+    is a fraction 0..1, shown in per cent; other units are in the meaning."""
 
     default: Any
     meaning: str
@@ -29,46 +29,46 @@ VOCABULARY: dict[str, Fact] = {
     "verdict": Fact("ok", "outcome of the mode: ok, degraded or broken"),
     "culprit": Fact(False, "blame points at this op's line, and the op shows the fault"),
     "confirmed": Fact(False, "the run was repeated with only this line in FP32, and came out well"),
-    "mode_error": Fact(0.0, "relative error of the mode's outputs", "relative"),
-    "gradient_error": Fact(0.0, "relative error of the mode's gradients", "relative"),
+    "mode_error": Fact(0.0, "relative error of the mode's outputs"),
+    "gradient_error": Fact(0.0, "relative error of the mode's gradients"),
     # values
     "numel": Fact(0, "elements of the output"),
     "absmax": Fact(0.0, "largest magnitude of the output in FP32"),
     "input_absmax": Fact(0.0, "largest magnitude of the inputs in FP32"),
-    "headroom": Fact(
-        99.0, "binades between absmax and the format's largest value; negative: beyond it", "binades"
-    ),
+    "headroom": Fact(99.0, "binades between absmax and the format's largest value; negative: beyond it"),
     "nonfinite": Fact(0, "elements non-finite here and finite in FP32"),
-    "nans": Fact(0, "of these, NaN"),
+    "nans": Fact(0, "of the non-finite elements, those that are NaN"),
     "overflowed": Fact(0, "elements this op's own rounding made infinite"),
     "origin": Fact(False, "non-finite values arise here: the inputs were finite"),
     "flushed": Fact(0, "elements this op's own rounding made zero"),
     "lost": Fact(0, "elements zero here and nonzero in FP32"),
-    "lost_share": Fact(0.0, "their share", "share"),
+    "lost_share": Fact(0.0, "share of the elements zero here and nonzero in FP32", "share"),
     # errors
-    "error": Fact(0.0, "relative L2 error of the output against FP32", "relative"),
-    "inherited": Fact(0.0, "largest relative error among the inputs", "relative"),
-    "local": Fact(0.0, "relative error this op's own rounding adds", "relative"),
-    "worst": Fact(0.0, "largest element error over the output's largest magnitude", "relative"),
-    "amplification": Fact(0.0, "error over the inherited error or the unit roundoff", "times"),
-    "roundoffs": Fact(0.0, "error in unit roundoffs of the format", "unit roundoffs"),
-    "unit_roundoff": Fact(0.0, "of the format"),
+    "error": Fact(0.0, "relative L2 error of the output against FP32"),
+    "inherited": Fact(0.0, "largest relative error among the inputs"),
+    "local": Fact(0.0, "relative error this op's own rounding adds"),
+    "worst": Fact(0.0, "largest element error over the output's largest magnitude"),
+    "amplification": Fact(0.0, "error over the inherited error or the unit roundoff"),
+    "roundoffs": Fact(0.0, "error in unit roundoffs of the format"),
+    "unit_roundoff": Fact(0.0, "largest relative error of one rounding to the format"),
     "format_max": Fact(0.0, "largest finite value of the format"),
     "format_smallest": Fact(0.0, "smallest positive value of the format"),
     "exact_integers": Fact(0, "integers up to this are exact in the format"),
     # the closer look
-    "cancellation": Fact(0.0, "binades lost by subtracting near-equal values, median", "binades"),
+    "cancellation": Fact(0.0, "binades lost by subtracting near-equal values, median"),
     "absorbed": Fact(0.0, "share of elements a nonzero addend left unchanged", "share"),
     "denominator": Fact(1e300, "smallest magnitude divided by, rooted or logged"),
-    "vanished_denominators": Fact(0, "elements of it that are zero here and nonzero in FP32"),
+    "vanished_denominators": Fact(
+        0, "values divided by, rooted or logged that are zero here and nonzero in FP32"
+    ),
     "masked_rows": Fact(0, "softmax rows that are -inf throughout here and not in FP32"),
     "flips": Fact(0, "integer or boolean results that differ from FP32"),
-    "flip_share": Fact(0.0, "their share", "share"),
+    "flip_share": Fact(0.0, "share of the integer or boolean results that differ", "share"),
     "integers": Fact(False, "the values are integers by origin: ids, positions, counts"),
     # constants
-    "has_constant": Fact(False, "the op, or the one that fed it, uses a small or large constant"),
-    "constant_name": Fact("", "its name: eps, other, value, min..."),
-    "constant_value": Fact(0.0, "its value"),
+    "has_constant": Fact(False, "the op uses a nonzero constant"),
+    "constant_name": Fact("", "name of the constant the format treats worst: eps, other, value, min..."),
+    "constant_value": Fact(0.0, "value of that constant"),
     "constant_vanishes": Fact(False, "the constant rounds to zero in the format"),
     "constant_overflows": Fact(False, "the constant is beyond the format"),
     # refusals
