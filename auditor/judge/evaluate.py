@@ -93,9 +93,13 @@ def _order(hit: Hit) -> tuple[int, int]:
     return _RANK[hit.level.severity], -hit.rule.file.priority
 
 
-def _strength(hit: Hit) -> tuple[int, int, float]:
-    error = hit.facts["error"]
-    return (*_order(hit), -(math.inf if math.isnan(error) else error))
+def _strength(hit: Hit) -> tuple[int, int, bool, float]:
+    """Sort key, the most telling first: of refused ops the forward one, which raises before its backward."""
+    error, refused_later = (
+        hit.facts["error"],
+        bool(hit.facts["refused_by"]) and hit.facts["phase"] == "backward",
+    )
+    return (*_order(hit), refused_later, -(math.inf if math.isnan(error) else error))
 
 
 _EVIDENCE = (

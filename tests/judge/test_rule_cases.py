@@ -191,6 +191,19 @@ def test_same_fault_is_medium_when_the_run_is_only_degraded(name: str) -> None:
         assert hit.level.severity == severity
 
 
+def test_a_sum_that_overflows_is_no_cancellation() -> None:
+    [hit] = hits_of(
+        facts_with(**BROKEN, **BEYOND, family="add", error=float("inf"), amplification=float("inf"))
+    )
+    assert hit.rule.name == "sum-overflow"
+
+
+def test_advice_on_tf32_is_not_to_compute_in_float32() -> None:
+    """The tensors are float32 already; what helps is to keep TF32 off."""
+    [hit] = hits_of(facts_with(**DEGRADED, precision="tf32", family="add", cancellation=6.0))
+    assert hit.rule.name == "tf32-precision"
+
+
 def test_margin_below_overflow_is_a_low_with_its_binades() -> None:
     near = facts_with(family="matmul", low=True, absmax=16376.0, headroom=2.0)
     assert hits_of(near) == []

@@ -79,6 +79,13 @@ def test_ops_of_one_line_are_one_fault_told_by_the_most_specific_rule() -> None:
     assert finding.name == "product-overflow"
 
 
+def test_of_refused_ops_the_forward_one_is_told() -> None:
+    refused = {"family": "loss", "refused_by": "no-half-kernel"}
+    backward = {**refused, "op": "aten._ctc_loss_backward", "phase": "backward", "error": 1.0}
+    [finding] = findings(case(backward), case({**refused, "op": "aten._ctc_loss"}))
+    assert (finding.op, finding.phase) == ("aten._ctc_loss", "forward")
+
+
 def test_other_lines_are_other_findings_worst_first() -> None:
     found = findings(case(DEGRADED, line=3), case(BROKEN, line=9))
     assert [(f.severity, f.line) for f in found] == [("high", 9), ("medium", 3)]
