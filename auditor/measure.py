@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from auditor.capture.families import OpFamilies
 from auditor.capture.trace import Op, Trace
 from auditor.contract import ModeName
 from auditor.errors import SubjectProblem
-from auditor.numerics.blame import Blame, find_blame
+from auditor.numerics.blame import Blame, Line, find_blame
 from auditor.numerics.formats import FORMATS
 from auditor.numerics.histogram import BinadeHistogram, binade_histogram
 from auditor.numerics.outcome import Result, Sensitivity, judge_outcome, output_tolerance, sensitivity_of
@@ -87,14 +87,17 @@ def run_reference(work: Work, families: OpFamilies) -> Measurements:
         weights={n: binade_histogram(p) for n, p in work.model.named_parameters() if p.is_floating_point()},
         weight_gradients={n: binade_histogram(g) for n, g in outcome.gradients.items()},
         integer_inputs=_integer_inputs(work),
-        sensitivity={fmt: _sensitivity(work, fmt, outcome, families) for fmt in ("fp16", "bf16", "tf32")},
+        sensitivity=_sensitivities(work, outcome, families),
     )
 
 
-def _sensitivity(work: Work, fmt: str, reference: Outcome, families: OpFamilies) -> Sensitivity:
-    if fmt == "tf32":  # the mantissa of FP16; weights hardly ever lie where the exponent matters
-        fmt = "fp16"
-    return sensitivity_of(run_step(work, Mode(f"weights in {fmt}", weights=fmt), families, None)[0], reference)
+def _sensitivities(work: Work, reference: Outcome, families: OpFamilies) -> dict[str, Sensitivity]:
+    found = {
+        fmt: sensitivity_of(run_step(work, Mode(f"weights in {fmt}", weights=fmt), families, None)[0], reference)
+        for fmt in ("fp16", "bf16")
+    }
+    # TF32 has FP16's mantissa, and weights hardly ever lie where the exponent range matters.
+    return {**found, "tf32": found["fp16"]}
 
 
 def _cannot_run(failure: Failure, work: Work) -> SubjectProblem:
@@ -137,20 +140,27 @@ def run_mode(
     """One candidate mode beside its float32 twin; bad outcomes are traced to lines."""
     sensitivity = measured.sensitivity[precision]
 
-    def execute(promoted: frozenset[tuple[str, int]], gradients: bool) -> tuple[Shadow, Outcome, Sequence[Op], Result]:
-        shadow = Shadow(families, tf32=mode.tf32, gradients=gradients, promoted=promoted)
+    def execute(
+        promoted: frozenset[Line] = frozenset(), examined: frozenset[Line] = frozenset(), *, gradients: bool = False
+    ) -> tuple[Shadow, Outcome, Sequence[Op], Result]:
+        shadow = Shadow(families, tf32=mode.tf32, gradients=gradients, promoted=promoted, examined=examined)
         outcome, recorder = run_step(work, mode, families, shadow)
         refused = len({(r.op.file, r.op.line) for r in shadow.records if r.refusal is not None})
-        return shadow, outcome, recorder.ops, judge_outcome(
-            outcome, measured.reference, precision, refused, sensitivity
-        )
+        result = judge_outcome(outcome, measured.reference, precision, refused, sensitivity)
+        return shadow, outcome, recorder.ops, result
 
-    shadow, outcome, ops, result = execute(frozenset(), precision == "fp16" and mode.pure is None)
-    refusals = [r for r in shadow.records if r.refusal is not None]
+    gradients = precision == "fp16" and mode.pure is None
+    shadow, outcome, ops, result = execute(gradients=gradients)
+    refused = any(r.refusal is not None for r in shadow.records)
     found = Blame()
-    if result.verdict != "ok" and not refusals and not result.failed:
+    if result.verdict != "ok" and not refused and not result.failed:
         unit = FORMATS[precision].unit_roundoff
-        found = find_blame(shadow.records, result, unit, lambda lines: execute(lines, False)[3], budget_s=BLAME_BUDGET_S)
+        found = find_blame(shadow.records, result, unit, lambda lines: execute(lines)[3], budget_s=BLAME_BUDGET_S)
+        # Once more with the culprits' operands at hand, for what only they can tell.
+        shadow, outcome, ops, result = execute(examined=frozenset(found.culprits), gradients=gradients)
+        by_id = {record.op.id: record for record in shadow.records}
+        culprits = {line: by_id.get(record.op.id, record) for line, record in found.culprits.items()}
+        found = replace(found, culprits=culprits)
     return ModeRun(
         mode=mode,
         precision=precision,

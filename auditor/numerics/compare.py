@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import torch
 
-from auditor.numerics.formats import FORMATS
-
 _FORMAT = {torch.float16: "fp16", torch.bfloat16: "bf16"}
 
 
@@ -36,11 +34,6 @@ class Comparison:
     error: float
     local: float
     worst: float
-
-    def worth_examining(self, inherited: float) -> bool:
-        """Worse than this format's rounding explains: look closer while the operands are at hand."""
-        u = FORMATS[self.format].unit_roundoff if self.format != "fp32" else FORMATS["fp16"].unit_roundoff
-        return self.nonfinite > 0 or self.lost > 0 or self.error > 4 * max(inherited, u) or self.worst > 16 * u
 
 
 def _norm(tensor: torch.Tensor, largest: float) -> float:

@@ -54,7 +54,8 @@ class Shadow:
     """`execute` and `observe` for a Recorder; `records` holds one entry per op that computed something.
 
     `gradients=True` also keeps the binade histogram of the twin of every 16-bit gradient. Ops on `promoted`
-    (file, line) places run as if that line had been upcast.
+    (file, line) places run as if that line had been upcast; those on `examined` places are looked at more
+    closely, operands at hand.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Shadow:
         tf32: bool = False,
         gradients: bool = False,
         promoted: frozenset[tuple[str, int]] = frozenset(),
+        examined: frozenset[tuple[str, int]] = frozenset(),
     ) -> None:
         self.twins = Twins()
         self.records: list[OpRecord] = []
@@ -71,6 +73,7 @@ class Shadow:
         self._emulate = Emulator(families, tf32=tf32)
         self._gradients = gradients
         self._promoted = promoted
+        self._examined = examined
         self._pending = _Pending()
         self._announced: dict[str, Refusal] = {}
 
@@ -111,7 +114,7 @@ class Shadow:
             return executed.out
         twin = self._run_twin(func, name, executed, args, twin_args, twin_kwargs, random)
         if twin is not None:
-            self._compare(func, name, executed, outputs, tensors_in(twin), written, inputs)
+            self._compare(name, executed, outputs, tensors_in(twin), written, inputs, place in self._examined)
         return executed.out
 
     def _twin_arguments(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
@@ -140,13 +143,13 @@ class Shadow:
 
     def _compare(
         self,
-        func: Any,
         name: str,
         executed: Executed,
         outputs: list[torch.Tensor],
         twins: list[torch.Tensor],
         written: list[torch.Tensor],
         inputs: list[torch.Tensor],
+        examined: bool,
     ) -> None:
         pending = self._pending
         wide = tensors_in(executed.wide) if executed.wide is not None else outputs
@@ -165,7 +168,7 @@ class Shadow:
                 result = compare(out, before_rounding, twin)
                 if pending.comparison is None or result.error > pending.comparison.error:
                     pending.comparison = result
-                if pending.suspicion is None and result.worth_examining(max(pending.input_errors, default=0.0)):
+                if examined and pending.suspicion is None:
                     pending.suspicion = examine(name, out, twin, inputs, self.twins)
                 pending.twins.append(twin)
             elif not out.is_floating_point() and not out.is_complex() and out.numel():
