@@ -1,4 +1,8 @@
-"""Geometry of the report's pictures: numbers in, SVG coordinates out. The template only draws them."""
+"""Geometry of the report's pictures: numbers in, positions out. The template only draws them.
+
+Positions are percentages of the drawing's width or height unless a name says otherwise, so that a picture
+fits any screen while its lettering keeps its size.
+"""
 
 from __future__ import annotations
 
@@ -6,182 +10,256 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from auditor.contract import Audit, Histogram, LossScale
-from auditor.report.words import MODE, size
+from auditor.contract import Audit, Histogram, LossScale, RangeRow
+from auditor.report.words import MEMORY_ITEM, MODE, PRECISION, ROLE, count, percent, power, size
 
-# Exponents of the largest and smallest normal binade, and of the smallest subnormal (IEEE 754; BF16 and TF32
-# share FP32's range).
-WINDOWS = {"fp16": (-24, -14, 15), "bf16": (-133, -126, 127)}
+# Exponents of the smallest subnormal, the smallest normal and the largest binade (IEEE 754-2019, table 3.5,
+# and bfloat16, which has FP32's exponents).
+FP16 = (-24, -14, 15)
+BF16 = (-133, -126, 127)
 
 
 @dataclass(frozen=True)
-class Line:
-    points: str
-    area: str
+class Tick:
+    at: float
+    label: str
+    anchor: str = "middle"
+
+
+@dataclass(frozen=True)
+class Span:
+    at: float
+    width: float
+    label: str = ""
+    kind: str = ""
+
+    @property
+    def middle(self) -> float:
+        return round(self.at + self.width / 2, 2)
+
+    @property
+    def end(self) -> float:
+        return round(self.at + self.width, 2)
+
+
+def _ticks(positions: Sequence[tuple[float, str]]) -> tuple[Tick, ...]:
+    """Labels at the drawing's ends turn inwards, so that none is cut off."""
+    return tuple(
+        Tick(x, label, "start" if x < 3 else "end" if x > 97 else "middle") for x, label in positions
+    )
 
 
 @dataclass(frozen=True)
 class ScaleCurve:
-    """Shares against log2 of the loss scale on a square-root axis, so that small shares are seen."""
+    """Shares of gradient values lost against log2 of the loss scale; `overflow` and `underflow` are points of
+    a 1000 x 1000 drawing."""
 
-    width: int
-    height: int
-    overflow: Line
-    underflow: Line
-    safe_x: float
-    safe_width: float
-    initial_x: float | None
-    ticks: tuple[tuple[float, str], ...]
-    shares: tuple[tuple[float, str], ...]
+    overflow: str
+    underflow: str
+    safe: Span | None
+    initial: Tick | None
+    scales: tuple[Tick, ...]
+    shares: tuple[Tick, ...]
 
 
-_W, _H, _LEFT, _BOTTOM, _TOP = 640, 220, 44, 28, 12
+_LEAST_SHARE_LOG10 = -6.0
 
 
-def _x(log2: float, last: float) -> float:
-    return round(_LEFT + log2 / last * (_W - _LEFT - 10), 1)
-
-
-def _y(share: float) -> float:
-    return round(_TOP + (1 - math.sqrt(max(min(share, 1.0), 0.0))) * (_H - _TOP - _BOTTOM), 1)
+def _share_y(share: float) -> float:
+    """Decades from 100 % at the top down to 0.0001 %, and nothing at the bottom."""
+    if share <= 0:
+        return 97.0
+    return round(4 + 84 * min(math.log10(share) / _LEAST_SHARE_LOG10, 1.0), 2)
 
 
 def scale_curve(scale: LossScale) -> ScaleCurve | None:
-    if not scale.curve:
+    if len(scale.curve) < 2:
         return None
-    last = scale.curve[-1].log2
+    first, last = scale.curve[0].log2, scale.curve[-1].log2
 
-    def line(shares: Sequence[float]) -> Line:
-        points = " ".join(f"{_x(p.log2, last)},{_y(s)}" for p, s in zip(scale.curve, shares, strict=True))
-        floor = _y(0.0)
-        return Line(points, f"{_x(0, last)},{floor} {points} {_x(last, last)},{floor}")
+    def x(log2: float) -> float:
+        return round(100 * (log2 - first) / (last - first), 2)
 
-    low, high = scale.safe_log2_range or (0, 0)
+    def line(shares: Sequence[float]) -> str:
+        points = zip(scale.curve, shares, strict=True)
+        return " ".join(f"{10 * x(p.log2):.1f},{10 * _share_y(share):.1f}" for p, share in points)
+
+    safe = None
+    if scale.safe_log2_range is not None:
+        low, high = scale.safe_log2_range
+        safe = Span(x(low), max(round(x(high) - x(low), 2), 0.5), f"{power(low)} to {power(high)}")
     return ScaleCurve(
-        width=_W,
-        height=_H,
         overflow=line([p.overflow for p in scale.curve]),
         underflow=line([p.underflow for p in scale.curve]),
-        safe_x=_x(low, last),
-        safe_width=max(_x(high, last) - _x(low, last), 1.0),
-        initial_x=_x(scale.log2, last) if scale.log2 is not None else None,
-        ticks=tuple((_x(k, last), f"2^{k}") for k in range(0, last + 1, 4)),
-        shares=tuple((_y(s), f"{s:.0%}" if s >= 0.01 or s == 0 else f"{s:.1%}") for s in (0.0, 0.01, 0.1, 0.25, 0.5, 1.0)),
+        safe=safe,
+        initial=Tick(x(scale.log2), power(scale.log2)) if scale.log2 is not None else None,
+        scales=_ticks([(x(k), power(k)) for k in range(first, last + 1) if k % 4 == 0]),
+        shares=tuple(Tick(_share_y(s), f"{100 * s:g} %") for s in (1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-5, 0.0)),
     )
 
 
 @dataclass(frozen=True)
-class Bars:
-    """One histogram: bars per binade over the exponent axis, with FP16's window."""
+class Axis:
+    """A stretch of exponents, and where FP16's and BF16's windows lie on it."""
 
-    title: str
-    subtitle: str
-    why: str
-    bars: tuple[tuple[float, float, float, str], ...]  # x, y, height, label
-    bar_width: float
-    window_x: float
-    window_width: float
-    subnormal_x: float
-    subnormal_width: float
-    ticks: tuple[tuple[float, str], ...]
+    low: int
+    high: int
+
+    def x(self, exponent: float) -> float:
+        return round(100 * (min(max(exponent, self.low), self.high) - self.low) / (self.high - self.low), 2)
+
+    def span(self, low: int, high: int, label: str = "", kind: str = "") -> Span:
+        """The binades `low` to `high`, both included."""
+        start = self.x(low)
+        return Span(start, round(self.x(high + 1) - start, 2), label, kind)
+
+    @property
+    def normal(self) -> Span:
+        return self.span(FP16[1], FP16[2], "FP16")
+
+    @property
+    def subnormal(self) -> Span:
+        return self.span(FP16[0], FP16[1] - 1, "FP16 subnormal")
+
+    @property
+    def bf16(self) -> Span:
+        return self.span(BF16[1], BF16[2], "BF16")
+
+    def ticks(self) -> tuple[Tick, ...]:
+        step = 8 if self.high - self.low <= 48 else 16 if self.high - self.low <= 96 else 32
+        first = -(-self.low // step) * step
+        return _ticks([(self.x(e), power(e)) for e in range(first, self.high + 1, step)])
+
+
+def _axis(low: int, high: int) -> Axis:
+    """An axis that shows FP16's whole window beside the data from binade `low` to binade `high`."""
+    return Axis(min(low, FP16[0] - 2), max(high + 1, FP16[2] + 3))
+
+
+@dataclass(frozen=True)
+class HistogramPicture:
+    histogram: Histogram
+    axis: Axis
+    bars: str  # an SVG path in a 1000 x 100 drawing
+    description: str
     zeros: str
 
 
-_BW, _BH = 420, 130
-
-
-def histogram_bars(histogram: Histogram) -> Bars:
-    low = min(histogram.start, -26)
-    high = max(histogram.start + len(histogram.counts), 18)
-    step = _BW / (high - low)
-    largest = max(histogram.counts, default=1) or 1
-    bars = []
-    for index, count in enumerate(histogram.counts):
-        if count:
-            height = max(math.log1p(count) / math.log1p(largest) * (_BH - 24), 1.0)
-            exponent = histogram.start + index
-            bars.append((round((exponent - low) * step, 1), round(_BH - 18 - height, 1), round(height, 1), f"2^{exponent}: {count:,} values"))
-    smallest, tiny, top = WINDOWS["fp16"]
+def histogram_picture(histogram: Histogram) -> HistogramPicture:
+    """Bars over binades; heights are logarithmic in the count, so that rare extremes are seen."""
+    axis = _axis(histogram.start, histogram.start + len(histogram.counts) - 1)
+    largest = max(histogram.counts, default=0)
+    gap = 150 / (axis.high - axis.low)
+    path = []
+    for index, amount in enumerate(histogram.counts):
+        if amount:
+            left, right = (10 * axis.x(histogram.start + index + side) for side in (0, 1))
+            height = max(96 * math.log1p(amount) / math.log1p(largest), 1.5)
+            path.append(f"M{left:.1f} 100V{100 - height:.1f}H{right - gap:.1f}V100Z")
     total = sum(histogram.counts) + histogram.zeros + histogram.nonfinite
-    return Bars(
-        title=histogram.name,
-        subtitle=histogram.module,
-        why=histogram.why,
-        bars=tuple(bars),
-        bar_width=round(max(step - 1, 1), 1),
-        window_x=round((tiny - low) * step, 1),
-        window_width=round((top + 1 - tiny) * step, 1),
-        subnormal_x=round((smallest - low) * step, 1),
-        subnormal_width=round((tiny - smallest) * step, 1),
-        ticks=tuple((round((e - low) * step, 1), f"2^{e}") for e in range(-(-low // 16) * 16, high, 16)),
-        zeros=f"{histogram.zeros / total:.1%} zeros" if total else "",
-    )
+    seen = [histogram.start + i for i, amount in enumerate(histogram.counts) if amount]
+    if seen:
+        peak = histogram.start + histogram.counts.index(largest)
+        description = f"Values from {power(seen[0])} to {power(seen[-1])}, most of them near {power(peak)}."
+    else:
+        description = "No finite nonzero value."
+    zeros = percent(histogram.zeros / total) if total else "–"
+    return HistogramPicture(histogram, axis, "".join(path), description, zeros)
+
+
+@dataclass(frozen=True)
+class LadderBar:
+    span: Span
+    median: float
 
 
 @dataclass(frozen=True)
 class LadderRow:
     module: str
-    spans: tuple[tuple[str, float, float, float, str], ...]  # role, x, width, median x, label
+    bars: tuple[LadderBar, ...]
+    description: str
 
 
 @dataclass(frozen=True)
 class Ladder:
+    axis: Axis
     rows: tuple[LadderRow, ...]
-    ticks: tuple[tuple[float, str], ...]
-    top_x: float
-    tiny_x: float
-    smallest_x: float
     left_out: int
 
 
-_LW, _MOST_ROWS = 520, 60
+_MOST_ROWS = 24
+_LOWEST_SHOWN = -64
+
+
+def _margin(ranges: Sequence[RangeRow]) -> int:
+    """Binades between a module's values and the nearer end of FP16's normal range; negative beyond it."""
+    return min(min(FP16[2] - r.high, r.median - FP16[1]) for r in ranges)
 
 
 def range_ladder(audit: Audit) -> Ladder | None:
+    """Exponent ranges of the modules nearest to FP16's ends, in the model's order."""
     if not audit.ranges:
         return None
-    low = min(max(min(r.low for r in audit.ranges), -60), -26)
-    high = max(max(r.high for r in audit.ranges) + 1, 18)
-    step = _LW / (high - low)
+    modules: dict[str, list[RangeRow]] = {}
+    for row in audit.ranges:
+        modules.setdefault(row.module, []).append(row)
+    nearest = set(sorted(modules, key=lambda m: _margin(modules[m]))[:_MOST_ROWS])
+    shown = {module: rows for module, rows in modules.items() if module in nearest}
+    every = [row for rows in shown.values() for row in rows]
+    axis = _axis(max(min(r.low for r in every), _LOWEST_SHOWN), max(r.high for r in every))
 
-    def x(exponent: float) -> float:
-        return round((max(exponent, low) - low) * step, 1)
+    def bar(r: RangeRow) -> LadderBar:
+        words = f"{ROLE[r.role]}: {power(r.low)} to {power(r.high)}, median {power(r.median)}"
+        return LadderBar(axis.span(r.low, r.high, words, r.role), axis.x(r.median + 0.5))
 
-    modules: dict[str, list[tuple[str, float, float, float, str]]] = {}
-    for r in audit.ranges:
-        label = f"{r.role.replace('_', ' ')}: 2^{r.low} to 2^{r.high}, median 2^{r.median}"
-        modules.setdefault(r.module, []).append((r.role, x(r.low), max(round((r.high + 1 - max(r.low, low)) * step, 1), 2.0), x(r.median + 0.5), label))
-    smallest, tiny, top = WINDOWS["fp16"]
-    rows = tuple(LadderRow(module or "(root)", tuple(spans)) for module, spans in modules.items())
-    return Ladder(
-        rows=rows[:_MOST_ROWS],
-        ticks=tuple((x(e), f"2^{e}") for e in range(-(-low // 8) * 8, high, 8)),
-        top_x=x(top + 1),
-        tiny_x=x(tiny),
-        smallest_x=x(smallest),
-        left_out=max(len(rows) - _MOST_ROWS, 0),
-    )
+    def row_of(module: str, rows: Sequence[RangeRow]) -> LadderRow:
+        bars = tuple(bar(r) for r in rows)
+        return LadderRow(module or "(root)", bars, "; ".join(b.span.label for b in bars))
+
+    rows = tuple(row_of(module, ranges) for module, ranges in shown.items())
+    return Ladder(axis, rows, len(modules) - len(rows))
+
+
+def precision_strip(audit: Audit) -> tuple[Span, ...]:
+    """The layers by the format the plan runs them in: one span a format that occurs."""
+    spans, x = [], 0.0
+    for precision, name in PRECISION.items():
+        amount = sum(layer.precision == precision for layer in audit.layers)
+        if amount:
+            spans.append(
+                Span(
+                    round(x, 2),
+                    round(100 * amount / len(audit.layers), 2),
+                    f"{name}: {count(amount, 'layer')}",
+                    precision,
+                )
+            )
+            x += spans[-1].width
+    return tuple(spans)
 
 
 @dataclass(frozen=True)
-class MemoryBar:
+class MemoryRow:
     mode: str
+    parts: tuple[Span, ...]
+    items: tuple[str, ...]  # in MEMORY_ITEM's order
     total: str
-    parts: tuple[tuple[str, float, float, str], ...]  # item, x, width, label
 
 
-def memory_bars(audit: Audit) -> tuple[MemoryBar, ...]:
+def memory_rows(audit: Audit) -> tuple[MemoryRow, ...]:
     if audit.memory is None:
         return ()
-    largest = max(item.total for item in audit.memory.modes.values()) or 1
-    bars = []
-    for mode, item in audit.memory.modes.items():
+    largest = max((item.total for item in audit.memory.modes.values()), default=0) or 1
+    rows = []
+    for mode in (m for m in MODE if m in audit.memory.modes):
+        item = audit.memory.modes[mode]
         parts, x = [], 0.0
-        for name in ("parameters", "master_weights", "autocast_weight_copies", "gradients", "optimizer_state", "saved_activations"):
-            value = getattr(item, name)
-            width = value / largest * 480
-            if value:
-                parts.append((name, round(x, 1), round(width, 1), f"{name.replace('_', ' ')}: {size(value)}"))
+        for name, words in MEMORY_ITEM.items():
+            amount = getattr(item, name)
+            width = round(100 * amount / largest, 2)
+            if amount:
+                parts.append(Span(round(x, 2), width, f"{words}: {size(amount)}", name))
             x += width
-        bars.append(MemoryBar(MODE[mode], size(item.total), tuple(parts)))
-    return tuple(bars)
+        items = tuple(size(getattr(item, name)) for name in MEMORY_ITEM)
+        rows.append(MemoryRow(MODE[mode], tuple(parts), items, size(item.total)))
+    return tuple(rows)

@@ -12,88 +12,68 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from auditor.contract import Audit, Finding
-from auditor.report import charts, words
-
-_TEMPLATES = "auditor.reports"
+from auditor.contract import Audit
+from auditor.report import charts, views, words
+from auditor.report.layers import layer_table
 
 
 @cache
 def _text(name: str) -> str:
-    return (files(_TEMPLATES) / "templates" / name).read_text(encoding="utf-8")
+    return (files("auditor.reports") / "templates" / name).read_text(encoding="utf-8")
 
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(autoescape=True, loader=FunctionLoader(_text), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters.update(number=words.number, size=words.size, ms=words.milliseconds, place=words.place)
+    environment = Environment(
+        autoescape=True,
+        loader=FunctionLoader(_text),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        number=words.number, percent=words.percent, size=words.size, ms=words.milliseconds,
+        times=words.speedup, sentence=views.sentence, listed=words.listed,
+    )  # fmt: skip
     return environment
 
 
-def _sha256(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+def _hash_source(text: str) -> str:
+    """The content-security-policy's name for an inline script or style."""
+    return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 
-def _embedded(value: Any) -> Markup:
-    """JSON that cannot end its script element or break a line in any parser."""
+def embedded_json(value: Any) -> Markup:
+    """JSON that can neither end its script element nor break a line in any parser."""
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
-def _layer_rows(audit: Audit) -> list[dict[str, Any]]:
-    """What the layer table needs, already worded; the page only filters, sorts and shows."""
-    by_module: dict[str, list[str]] = {}
-    for finding in audit.findings:
-        for module in (finding.module, *finding.also_at):
-            by_module.setdefault(module, []).append(finding.id)
-    step = sum(c.time_us or 0.0 for layer in audit.layers for p, c in layer.candidates.items() if p == "fp32") or 1.0
-    rows = []
-    for layer in audit.layers:
-        rows.append(
-            {
-                "module": layer.module or "(root)",
-                "type": layer.type,
-                "place": f"{layer.file.rsplit('/', 1)[-1]}:{layer.line}" if layer.file else "",
-                "precision": layer.precision,
-                "why": layer.why,
-                "ops": ", ".join(layer.ops),
-                "share": (layer.candidates["fp32"].time_us or 0.0) / step if "fp32" in layer.candidates else 0.0,
-                "findings": by_module.get(layer.module, []),
-                "candidates": {
-                    p: {"safe": c.safe, "error": words.number(c.error), "absmax": words.number(c.absmax, 3)}
-                    for p, c in layer.candidates.items()
-                },
-            }
-        )
-    return rows
-
-
-def _todo(audit: Audit) -> list[Finding]:
-    return [f for f in audit.findings if f.severity in ("high", "medium")][:8]
-
-
 def render_html(audit: Audit) -> str:
     """The whole page as text. Every number on it is one of the audit's."""
-    script = _text("report.js")
-    style = _text("report.css")
-    plan = audit.modes.get("plan")
-    formats = [p for p in ("fp16", "bf16") if p in audit.target.precisions] or ["fp16", "bf16"]
+    script, style = _text("report.js"), _text("report.css")
+    steps, more_steps = views.todo(audit)
+    cards, more_cards = views.cards(audit)
     return _environment().get_template("report.html.j2").render(
         audit=audit,
         words=words,
-        plan=plan,
-        formats=formats,
-        todo=_todo(audit),
-        serious=[f for f in audit.findings if f.severity in ("high", "medium")],
-        minor=[f for f in audit.findings if f.severity in ("low", "info")],
+        header=views.header(audit),
+        steps=steps,
+        todo_intro=views.todo_intro(audit),
+        more_steps=more_steps,
+        modes=views.mode_rows(audit),
+        cards=cards,
+        more_cards=more_cards,
+        severities=views.severity_counts(audit),
+        strip=charts.precision_strip(audit),
+        rule_groups=views.rule_groups(audit),
         curve=charts.scale_curve(audit.loss_scale),
-        histograms=[charts.histogram_bars(h) for h in audit.histograms],
+        histograms=[charts.histogram_picture(h) for h in audit.histograms],
         ladder=charts.range_ladder(audit),
-        memory=charts.memory_bars(audit),
-        rows=_layer_rows(audit),
-        data=_embedded(_layer_rows(audit)),
+        memory=charts.memory_rows(audit),
+        data=embedded_json(layer_table(audit)),
         style=Markup(style),
         script=Markup(script),
-        style_hash=_sha256(style),
-        script_hash=_sha256(script),
+        policy=f"default-src 'none'; style-src {_hash_source(style)}; script-src {_hash_source(script)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'",
     )  # fmt: skip

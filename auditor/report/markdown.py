@@ -1,47 +1,76 @@
-"""A summary that fits a pull-request comment."""
+"""A summary that fits a pull-request comment: under 60 lines, details folded."""
 
 from __future__ import annotations
 
 import re
 
-from auditor.contract import Audit
-from auditor.report.words import MODE, MODE_VERDICT_ICON, PRECISION, SEVERITY_ICON, VERDICT_WORD, milliseconds, number, place, size
+from auditor.contract import Audit, Finding
+from auditor.report import views, words
 
-_SHOWN = 10
+_MOST_FINDINGS = 10
+_MOST_SNIPPET = 28
 
 
-def _plain(text: str) -> str:
-    """Text that stays text in GitHub's Markdown: no HTML, links, emphasis, tables or mentions."""
-    return re.sub(r"([\\`*_{}\[\]<>()#+!|@~])", r"\\\1", text.replace("&", "&amp;").replace("\n", " "))
+def escaped(text: str) -> str:
+    """Text that stays text in GitHub's Markdown: no HTML, links, emphasis, tables, mentions or new lines."""
+    return re.sub(r"([\\`*_{}\[\]<>()#+!|@~$])", r"\\\1", " ".join(text.split()).replace("&", "&amp;"))
+
+
+def _fenced(code: str) -> list[str]:
+    """A code block whose fence is longer than any run of backticks inside."""
+    longest = max((len(run) for run in re.findall("`+", code)), default=0)
+    fence = "`" * max(longest + 1, 3)
+    lines = code.rstrip().splitlines()
+    if len(lines) > _MOST_SNIPPET:
+        lines = [*lines[:_MOST_SNIPPET], f"# … {len(lines) - _MOST_SNIPPET} more lines are in report.html"]
+    return [f"{fence}python", *lines, fence]
+
+
+def _item(finding: Finding, audit: Audit) -> str:
+    formats = "/".join(words.PRECISION[p] for p in finding.precisions)
+    where = escaped(views.place(finding.file, finding.line, finding.module, audit))
+    name = escaped(f"{finding.name} ({finding.rule}, {formats})")
+    severity = f"{words.SEVERITY_ICON[finding.severity]} **{finding.severity}**"
+    return f"- {severity} {where} {name}: {escaped(finding.message)} *Fix:* {escaped(finding.fix)}"
 
 
 def render_markdown(audit: Audit) -> str:
+    source, target = escaped(audit.subject.source), escaped(audit.target.name)
     out = [
-        f"### ampaudit: {_plain(audit.subject.source)} {VERDICT_WORD[audit.verdict]} on {_plain(audit.target.name)}",
+        f"### ampaudit: {source} {words.VERDICT_WORD[audit.verdict]} on {target}",
         "",
-        _plain(audit.summary),
+        escaped(audit.summary),
         "",
-        "| mode | verdict | output error | gradient error | time | memory |",
-        "|---|---|---|---|---|---|",
+        "| mode | verdict | output error | gradient error | step time | speed | memory |",
+        "|---|---|--:|--:|--:|--:|--:|",
     ]
-    for name, mode in audit.modes.items():
+    for row in views.mode_rows(audit):
+        mode = row.result
         out.append(
-            f"| {MODE[name]} | {MODE_VERDICT_ICON[mode.verdict]} {mode.verdict} | {number(mode.output_error)} "
-            f"| {number(mode.gradient_error)} | {milliseconds(mode.time_ms)} | {size(mode.memory_bytes)} |"
+            f"| {row.title} "
+            f"| {words.MODE_VERDICT_ICON[mode.verdict]} {words.MODE_VERDICT[mode.verdict]} "
+            f"| {words.percent(mode.output_error)} | {words.percent(mode.gradient_error)} "
+            f"| {_labelled(words.milliseconds(mode.time_ms), mode.time_kind)} "
+            f"| {words.speedup(mode.speedup)} "
+            f"| {_labelled(words.size(mode.memory_bytes), mode.memory_kind)} |"
         )
-    serious = [f for f in audit.findings if f.severity in ("high", "medium")]
+    serious = [f for f in audit.findings if f.severity in views.SERIOUS]
     if serious:
-        out.append("")
-    for finding in serious[:_SHOWN]:
-        formats = "/".join(PRECISION[p] for p in finding.precisions)
-        out += [
-            f"- {SEVERITY_ICON[finding.severity]} **{finding.severity}** {_plain(place(finding))} {finding.name} ({finding.rule}, {formats}): "
-            f"{_plain(finding.message)} *Fix:* {_plain(finding.fix)}"
-        ]
-    if len(serious) > _SHOWN:
-        out.append(f"- and {len(serious) - _SHOWN} more")
-    out += ["", "<details><summary>Loss scale and plan</summary>", "", _plain(audit.loss_scale.reason), ""]
+        out += ["", *(_item(f, audit) for f in serious[:_MOST_FINDINGS])]
+    if len(serious) > _MOST_FINDINGS:
+        out.append(f"- and {len(serious) - _MOST_FINDINGS} more")
+    out += [
+        "",
+        "<details><summary>Loss scale and plan</summary>",
+        "",
+        escaped(views.sentence(audit.loss_scale.reason)),
+        "",
+    ]
     if audit.plan is not None:
-        out += ["```python", audit.plan.snippet.rstrip(), "```"]
-    out += ["", "</details>", ""]
-    return "\n".join(out)
+        out += _fenced(audit.plan.snippet)
+    out += ["", "</details>"]
+    return "\n".join(out) + "\n"
+
+
+def _labelled(amount: str, kind: str | None) -> str:
+    return f"{amount} ({kind})" if kind else amount

@@ -11,85 +11,140 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from auditor.contract import Audit, Finding
-from auditor.report.words import MODE, MODE_VERDICT_ICON, PRECISION, SEVERITY_ICON, VERDICT_WORD, milliseconds, number, place, size
+from auditor.contract import Audit, Finding, LossScale
+from auditor.report import views, words
 
-_STYLE = {"pass": "bold green", "warn": "bold yellow", "fail": "bold red"}
+_VERDICT_STYLE = {"pass": "bold green", "warn": "bold yellow", "fail": "bold red"}
 _SEVERITY_STYLE = {"high": "red", "medium": "yellow", "low": "cyan", "info": "dim"}
 _MODE_STYLE = {"ok": "green", "degraded": "yellow", "broken": "red", "not_run": "dim", "unsupported": "dim"}
 _SHOWN = 5
+_WIDEST = 100
+# Notes that change how the result is to be read; the rest stand in the report.
+_TELLING_NOTES = (
+    "surrogate-loss",
+    "default-target",
+    "no-gradients",
+    "fp32-unsound",
+    "static-only",
+    "eval-mode",
+)
 
 
-def render_terminal(audit: Audit, console: Console, reports: Sequence[Path], *, quiet: bool = False, verbose: bool = False) -> None:
+def render_terminal(
+    audit: Audit,
+    console: Console,
+    report_paths: Sequence[Path],
+    *,
+    quiet: bool = False,
+    verbose: bool = False,
+) -> None:
     """Verdict, worst findings, modes, loss scale, and where the reports lie. Text from the user's model is
-    printed as plain text, never as markup."""
-    console.print(
-        Text.assemble(
-            (f"{audit.subject.source} {VERDICT_WORD[audit.verdict]}", _STYLE[audit.verdict]),
-            f" on {audit.target.name}: {audit.summary}",
-        )
+    printed as it stands, never as markup, and without control characters. `quiet` leaves the verdict alone;
+    `verbose` lists every finding."""
+    verdict = (
+        f"{words.VERDICT_ICON[audit.verdict]} {audit.subject.source} {words.VERDICT_WORD[audit.verdict]}"
+    )
+    _wrapped(
+        console,
+        f"{verdict} on {audit.target.name}: {audit.summary}",
+        bold=(len(verdict), _VERDICT_STYLE[audit.verdict]),
     )
     if quiet:
         return
-    serious = [f for f in audit.findings if f.severity in ("high", "medium")]
+    serious = [f for f in audit.findings if f.severity in views.SERIOUS]
     listed = list(audit.findings) if verbose else serious[:_SHOWN]
     for finding in listed:
         console.print()
         _finding(console, finding)
-    left = len(serious) - _SHOWN
-    if left > 0 and not verbose:
-        console.print(f"\n… and {left} more; --verbose lists all", style="dim")
+    left = len(audit.findings) - len(listed)
+    if left:
+        console.print()
+        console.print(
+            Text(f"{words.count(left, 'more finding')} in the report; --verbose lists them here", style="dim")
+        )
     console.print()
     console.print(_modes(audit))
     console.print()
-    scale = audit.loss_scale
-    if scale.needed and scale.log2 is not None and scale.safe_log2_range is not None:
-        low, high = scale.safe_log2_range
-        console.print(f"loss scale: start at 2^{scale.log2} (safe 2^{low}..2^{high}, {scale.headroom_binades:.1f} binades of headroom; confidence {scale.confidence})")  # fmt: skip
-    else:
-        console.print(f"loss scale: not needed; {scale.reason}")
+    _wrapped(console, _loss_scale(audit.loss_scale))
     for note in audit.notes:
-        if note.code in ("surrogate-loss", "default-target", "no-gradients", "fp32-unsound", "static-only"):
-            console.print(Text(f"note: {note.message}", style="dim"))
-    for path in reports:
-        console.print(Text(f"report: {path}"))
+        if note.code in _TELLING_NOTES:
+            _wrapped(console, f"note: {note.message}", style="dim")
+    for path in report_paths:
+        console.print(Text(f"report: {path}"), soft_wrap=True)
 
 
 def _finding(console: Console, finding: Finding) -> None:
-    formats = "/".join(PRECISION[p] for p in finding.precisions)
-    console.print(
-        Text.assemble(
-            (f"{SEVERITY_ICON[finding.severity]} {finding.severity}", _SEVERITY_STYLE[finding.severity]),
-            " ",
-            (_relative(place(finding)), "bold"),
-            f" {finding.name} [{finding.rule}] {formats}, {' and '.join(finding.modes)}",
-        ),
-        soft_wrap=True,
+    formats = "/".join(words.PRECISION[p] for p in finding.precisions)
+    head = Text.assemble(
+        (f"{words.SEVERITY_ICON[finding.severity]} {finding.severity}", _SEVERITY_STYLE[finding.severity]),
+        " ",
+        (words.printable(_relative(words.place(finding))), "bold"),
+        words.printable(f" {finding.name} [{finding.rule}] {formats}, {' and '.join(finding.modes)}"),
     )
-    _indented(console, finding.message)
-    _indented(console, f"fix: {finding.fix}", "green")
+    # A place is never broken over lines: terminals and editors open file:line.
+    console.print(head, soft_wrap=True)
+    _wrapped(console, finding.message, indent="  ")
+    _wrapped(console, f"fix: {finding.fix}", indent="  ", style="green")
 
 
-def _indented(console: Console, text: str, style: str = "") -> None:
-    for line in textwrap.wrap(text, width=min(console.width, 100) - 2):
-        console.print(Text(f"  {line}", style=style))
+def _wrapped(
+    console: Console, text: str, *, indent: str = "", style: str = "", bold: tuple[int, str] | None = None
+) -> None:
+    """`text` broken at words to the console's width; `bold` styles that many characters of its start."""
+    width = min(console.width, _WIDEST)
+    flowed = "\n".join(
+        textwrap.wrap(
+            words.printable(text),
+            width,
+            initial_indent=indent,
+            subsequent_indent=indent,
+            break_on_hyphens=False,
+        )
+    )
+    shown = Text(flowed, style=style)
+    if bold is not None:
+        shown.stylize(bold[1], 0, bold[0])
+    console.print(shown, soft_wrap=True)
 
 
-def _relative(text: str) -> str:
-    here = os.getcwd() + os.sep
-    return text.removeprefix(here)
+def _relative(place: str) -> str:
+    return place.removeprefix(os.getcwd() + os.sep)
+
+
+def _loss_scale(scale: LossScale) -> str:
+    if not scale.needed:
+        return f"loss scale: none needed; {scale.reason}"
+    if scale.log2 is None:
+        return f"loss scale: not known; {scale.reason}"
+    safe = (
+        f"safe from 2^{scale.safe_log2_range[0]} to 2^{scale.safe_log2_range[1]}, "
+        if scale.safe_log2_range
+        else ""
+    )
+    room = f"{scale.headroom_binades:.1f} binades of headroom, " if scale.headroom_binades is not None else ""
+    return f"loss scale: start at 2^{scale.log2} ({safe}{room}confidence {scale.confidence})"
 
 
 def _modes(audit: Audit) -> Table:
-    table = Table("mode", "verdict", "output error", "gradient error", "time", "speed-up", "memory", box=None, pad_edge=False)
-    for name, mode in audit.modes.items():
+    table = Table("mode", "verdict", box=None, pad_edge=False)
+    for title in ("output error", "gradient error", "step time", "speed", "memory"):
+        table.add_column(title, justify="right")
+    for row in views.mode_rows(audit):
+        mode = row.result
         table.add_row(
-            MODE[name],
-            Text(f"{MODE_VERDICT_ICON[mode.verdict]} {mode.verdict}", style=_MODE_STYLE[mode.verdict]),
-            number(mode.output_error),
-            number(mode.gradient_error),
-            milliseconds(mode.time_ms),
-            f"{mode.speedup:.2f}x" if mode.speedup else "–",
-            size(mode.memory_bytes),
+            row.title,
+            Text(
+                f"{words.MODE_VERDICT_ICON[mode.verdict]} {words.MODE_VERDICT[mode.verdict]}",
+                style=_MODE_STYLE[mode.verdict],
+            ),
+            words.percent(mode.output_error),
+            words.percent(mode.gradient_error),
+            words.milliseconds(mode.time_ms),
+            words.speedup(mode.speedup),
+            words.size(mode.memory_bytes),
         )
+    kinds = {row.result.time_kind for row in views.mode_rows(audit)} - {None}
+    if kinds:
+        table.caption = Text(f"errors relative to FP32; times {words.listed(sorted(k for k in kinds if k))}")
+        table.caption_justify = "left"
     return table
