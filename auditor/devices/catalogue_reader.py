@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from auditor.contract import LowPrecision, Precision, TargetInfo
+from auditor.contract import LowPrecision, Precision
 from auditor.errors import UsageProblem, near_names
 
 if sys.version_info >= (3, 11):
@@ -18,31 +18,57 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+# The target where no GPU is at hand: common in clouds, and able to do every format, so that no option is
+# hidden from someone who did not think of naming a card.
 DEFAULT_TARGET = "A100-SXM4-80GB"
+
+Certainty = Literal["published", "measured", "computed", "assumed"]
+Rate = Literal["fp64", "fp32", "fp32_matrix", "tf32", "fp16", "bf16", "fp16_vector", "bf16_vector", "fp8"]
+_LOW: tuple[LowPrecision, ...] = ("fp16", "bf16", "tf32")
+
+
+class Provenance(BaseModel):
+    """Where a number comes from, in words, and how far to trust it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: str = Field(min_length=1)
+    certainty: Certainty
 
 
 class Device(BaseModel):
-    """One card. `peaks` are dense TFLOP/s: vector rates for fp32, fp64 and fp16_vector, tensor-core rates
-    (FP32 accumulation) for tf32, fp16, bf16 and fp8; a format that is absent runs at no useful rate."""
+    """One device as PyTorch sees it.
+
+    `peaks` are dense TFLOP/s. fp32, fp64, fp16_vector and bf16_vector are vector rates; fp16, bf16, tf32, fp8
+    and fp32_matrix are those of tensor (AMD: matrix) cores, accumulating in FP32, which is what PyTorch asks
+    for; a format that is absent has no such unit. `tensor_mhz` is the clock the tensor peaks are rated at
+    where that is not the boost clock. `source` and `certainty` speak for every number that `exceptions`
+    (by field or by rate) does not speak for.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
+    aliases: tuple[str, ...] = ()
     vendor: Literal["NVIDIA", "AMD", "host"]
+    line: Literal["data center", "workstation", "GeForce", "host"]
     architecture: str
     compute_capability: str | None = None
-    memory_gb: float = Field(gt=0)
+    memory_gb: float = Field(gt=0, description="as the vendor counts, taken as 1e9 bytes")
     bandwidth_gb_s: float = Field(gt=0)
-    peaks: dict[Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp16_vector", "fp8"], float]
-    sms: int = Field(gt=0)
+    peaks: dict[Rate, float]
+    sms: int = Field(gt=0, description="streaming multiprocessors, compute units, or cores")
     boost_mhz: float = Field(gt=0)
-    l2_mb: float = Field(gt=0)
+    tensor_mhz: float | None = Field(default=None, gt=0)
+    l2_mb: float = Field(gt=0, description="last-level cache, 2^20 bytes")
     year: int
-    source: str
-    certainty: Literal["published", "assumed"]
+    source: str = Field(min_length=1)
+    certainty: Certainty
+    exceptions: dict[str, Provenance] = Field(default_factory=dict)
 
     @property
     def memory_bytes(self) -> int:
+        """A few per cent less than most drivers report, so that "it fits" errs on the safe side."""
         return int(self.memory_gb * 1e9)
 
     @property
@@ -50,104 +76,74 @@ class Device(BaseModel):
         """Bytes per second."""
         return self.bandwidth_gb_s * 1e9
 
+    @property
+    def l2_bytes(self) -> int:
+        return int(self.l2_mb * 2**20)
+
     def peak(self, fmt: str) -> float:
-        """FLOP/s of products in `fmt`; 0 where the card has no such rate."""
-        return dict(self.peaks).get(fmt, 0.0) * 1e12  # type: ignore[call-overload,no-any-return]
+        """FLOP/s at one of the rates; 0 where the device has no such unit."""
+        return {str(rate): value for rate, value in self.peaks.items()}.get(fmt, 0.0) * 1e12
+
+    def product_rate(self, fmt: str) -> float:
+        """FLOP/s of matrix products whose operands are in `fmt`, before any inefficiency.
+
+        Where there is no unit for the format the product is computed in FP32: cuBLAS and cuDNN are asked to
+        accumulate in FP32, so the fast FP16 vector arithmetic of a P100 does not serve products.
+        """
+        own = self.peak("fp32_matrix" if fmt == "fp32" else fmt)
+        return own or self.peak("fp32_matrix") or self.peak("fp32")
 
     @property
     def tensor_cores(self) -> tuple[LowPrecision, ...]:
-        """Formats whose products the card's matrix units compute."""
-        if self.vendor == "host":
-            return ()
-        return tuple(fmt for fmt in ("fp16", "bf16", "tf32") if fmt in self.peaks)  # type: ignore[misc]
+        """Formats whose products the device's tensor or matrix cores compute."""
+        return () if self.vendor == "host" else tuple(fmt for fmt in _LOW if fmt in self.peaks)
 
     @property
     def precisions(self) -> tuple[Precision, ...]:
-        """Formats worth choosing on this card: those whose products run faster than FP32, and FP32."""
-        faster = [f for f in ("fp16", "bf16", "tf32") if self.peak(f) > 0.0 and self.peak(f) >= self.peak("fp32")]
-        return (*faster, "fp32")  # type: ignore[return-value]
+        """Formats worth choosing here: those whose products run at least as fast as FP32's, and FP32."""
+        own = self.product_rate("fp32")
+        return (*(fmt for fmt in _LOW if fmt in self.peaks and self.peak(fmt) >= own), "fp32")
+
+    def provenance(self, number: str) -> Provenance:
+        """Source and certainty of a field ("l2_mb") or a rate ("fp64")."""
+        return self.exceptions.get(number) or Provenance(source=self.source, certainty=self.certainty)
 
 
 @cache
 def load_catalogue() -> dict[str, Device]:
-    """All cards by name, oldest first."""
-    devices = []
+    """All devices by name, oldest first."""
+    devices: list[Device] = []
     for file in files("auditor.devices.catalogue").iterdir():
         if file.name.endswith(".toml"):
-            devices += [Device.model_validate(d) for d in tomllib.loads(file.read_text(encoding="utf-8"))["device"]]
+            entries = tomllib.loads(file.read_text(encoding="utf-8"))["device"]
+            devices += [Device.model_validate(entry) for entry in entries]
     return {d.name: d for d in sorted(devices, key=lambda d: (d.year, d.name))}
 
 
-def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower().removeprefix("nvidia ").removeprefix("amd "))
+def plain_name(name: str) -> str:
+    """A name without case, punctuation and makers' brands: "NVIDIA GeForce RTX 3090" -> "rtx3090"."""
+    words = re.findall(r"[a-z0-9]+", name.lower())
+    return "".join(w for w in words if w not in ("nvidia", "amd", "tesla", "geforce", "instinct"))
+
+
+def known_device(name: str) -> Device | None:
+    """The catalogue's device of that name or alias. Never a part of a name: an L40 is no L40S."""
+    wanted = plain_name(name)
+    for device in load_catalogue().values():
+        if wanted in map(plain_name, (device.name, *device.aliases)):
+            return device
+    return None
 
 
 def find_device(name: str) -> Device:
-    """By name, ignoring case and punctuation, or by an unambiguous part of it. Raises UsageProblem."""
-    catalogue = load_catalogue()
-    exact = [d for d in catalogue.values() if _plain(d.name) == _plain(name)]
-    matching = exact or [d for d in catalogue.values() if _plain(name) and _plain(name) in _plain(d.name)]
-    if len(matching) == 1:
-        return matching[0]
-    if matching:
-        listed = ", ".join(d.name for d in matching)
-        raise UsageProblem(f"{name!r} may mean several cards", where="--target", next_step=f"say which: {listed}")
-    raise UsageProblem(
-        f"no device {name!r} in the catalogue{near_names(name, catalogue)}", where="--target", next_step="`ampaudit devices` lists them"
-    )
-
-
-def _live() -> Device | None:
-    """The first CUDA device: the catalogue's entry for it, or one made from what the driver tells."""
-    import torch
-
-    if not torch.cuda.is_available():
-        return None
-    properties = torch.cuda.get_device_properties(0)
-    for device in load_catalogue().values():
-        if _plain(device.name) in _plain(properties.name) or _plain(properties.name) in _plain(device.name):
-            return device
-    major = properties.major
-    # Rates per SM and clock are not in the driver's answer; a card of the same generation stands in.
-    alike = [d for d in load_catalogue().values() if (d.compute_capability or "").startswith(f"{major}.")]
-    scale = properties.multi_processor_count / alike[-1].sms if alike else 1.0
-    model = alike[-1] if alike else find_device(DEFAULT_TARGET)
-    return model.model_copy(
-        update={
-            "name": properties.name,
-            "compute_capability": f"{major}.{properties.minor}",
-            "memory_gb": properties.total_memory / 1e9,
-            "sms": properties.multi_processor_count,
-            "peaks": {fmt: peak * scale for fmt, peak in model.peaks.items()},
-            "source": f"scaled by SM count from {model.name}",
-            "certainty": "assumed",
-        }
-    )
-
-
-def choose_device(asked: str | None) -> tuple[Device, TargetInfo]:
-    """The card of --target, the live one, or the default, and why. Raises UsageProblem."""
-    kind: Literal["live", "catalogue", "host"] = "catalogue"
-    if asked is None:
-        live = _live()
-        device = live or find_device(DEFAULT_TARGET)
-        kind = "live" if live else "catalogue"
-        why = "the GPU of this machine" if live else f"no --target given and no GPU here: {DEFAULT_TARGET} is assumed"
-    elif asked == "cuda":
-        live = _live()
-        if live is None:
-            raise UsageProblem("no CUDA device here", where="--target cuda", next_step="name a card: `ampaudit devices` lists them")
-        device, kind, why = live, "live", "--target cuda"
-    else:
-        device, why = find_device(asked), f"--target {asked}"
-        kind = "host" if device.vendor == "host" else "catalogue"
-    return device, TargetInfo(
-        name=device.name,
-        kind=kind,
-        architecture=device.architecture,
-        compute_capability=device.compute_capability,
-        precisions=device.precisions,
-        tensor_cores=device.tensor_cores,
-        memory_bytes=device.memory_bytes,
-        chosen_because=why,
-    )
+    """By name or alias, ignoring case and punctuation. Raises UsageProblem with near names."""
+    device = known_device(name)
+    if device is None:
+        known = [n for d in load_catalogue().values() for n in (d.name, *d.aliases)]
+        near = near_names(name.upper(), known)
+        raise UsageProblem(
+            f"no device {name!r} in the catalogue{near}",
+            where="--target",
+            next_step="`ampaudit devices` lists them",
+        )
+    return device

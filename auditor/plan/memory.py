@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from auditor.contract import MemoryItem
 
-# State elements per parameter element. Adafactor factors its second moment; a row and a column vector per
-# matrix are negligible beside the rest (Shazeer and Stern, 2018).
+# State elements per parameter element: Adam's two moments (Kingma and Ba, 2015), SGD's momentum. Adafactor
+# keeps a row and a column of its second moment instead of the matrix (Shazeer and Stern, 2018): 0.2 % of the
+# elements of a 1024 x 1024 weight, taken as none.
 STATE_ELEMENTS = {"adamw": 2, "adam": 2, "sgd": 0, "sgd-momentum": 1, "adafactor": 0}
 
 NOTE = (
-    "With FP32 master weights mixed precision does not shrink parameters plus optimizer state: autocast keeps "
-    "parameters, gradients and state in FP32 and adds 16-bit copies of the weights. What shrinks is the "
-    "activations saved for backward. Casting the whole model halves everything, at the price of updates that "
-    "round away."
+    "With FP32 master weights mixed precision does not shrink parameters plus optimizer state: autocast "
+    "keeps parameters, gradients and state in FP32 and adds 16-bit copies of the weights. What shrinks is "
+    "the activations saved for backward. Casting the whole model halves everything, but without FP32 masters "
+    "an update smaller than half a step of its 16-bit weight rounds away, and training stalls."
 )
 
 
@@ -25,7 +26,7 @@ def itemise(
     pure: bool,
     optimizer: str,
 ) -> MemoryItem:
-    """Bytes of one step.
+    """Bytes of one step of one mode; `pure` says that the whole model is cast to a 16-bit format.
 
     `parameters` and `trainable` are element counts, `saved_activations` and `weight_copies` measured bytes of
     the mode (the 16-bit weight copies autocast makes are counted apart from the activations).

@@ -1,0 +1,42 @@
+"""Which device an audit is for, and why that one."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from auditor.contract import TargetInfo
+from auditor.devices.catalogue_reader import DEFAULT_TARGET, Device, find_device
+from auditor.devices.live import live_device
+from auditor.errors import UsageProblem
+
+
+def choose_device(asked: str | None) -> tuple[Device, TargetInfo]:
+    """The card of --target, the live one, or the default, and why. Raises UsageProblem."""
+    kind: Literal["live", "catalogue", "host"]
+    live = live_device() if asked in (None, "cuda") else None
+    if asked is None:
+        device = live or find_device(DEFAULT_TARGET)
+        kind = "live" if live else "catalogue"
+        default = f"no --target given and no GPU here: {DEFAULT_TARGET} is assumed"
+        why = "the GPU of this machine" if live else default
+    elif asked == "cuda":
+        if live is None:
+            raise UsageProblem(
+                "no CUDA device here",
+                where="--target cuda",
+                next_step="name a card: `ampaudit devices` lists them",
+            )
+        device, kind, why = live, "live", "--target cuda"
+    else:
+        device, why = find_device(asked), f"--target {asked}"
+        kind = "host" if device.vendor == "host" else "catalogue"
+    return device, TargetInfo(
+        name=device.name,
+        kind=kind,
+        architecture=device.architecture,
+        compute_capability=device.compute_capability,
+        precisions=device.precisions,
+        tensor_cores=device.tensor_cores,
+        memory_bytes=device.memory_bytes,
+        chosen_because=why,
+    )
