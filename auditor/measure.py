@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from auditor.capture.families import OpFamilies
 from auditor.capture.trace import Op, Trace
 from auditor.contract import ModeName
 from auditor.errors import SubjectProblem
-from auditor.numerics.blame import Blame, Line, find_blame
+from auditor.numerics.blame import Blame, Line, find_blame, is_given
 from auditor.numerics.formats import FORMATS
 from auditor.numerics.histogram import BinadeHistogram, binade_histogram
 from auditor.numerics.outcome import Result, Sensitivity, judge_outcome, output_tolerance, sensitivity_of
@@ -155,7 +155,15 @@ def run_mode(
     found = Blame()
     if result.verdict != "ok" and not refused and not result.failed:
         unit = FORMATS[precision].unit_roundoff
-        found = find_blame(shadow.records, result, unit, lambda lines: execute(lines)[3], budget_s=BLAME_BUDGET_S)
+        found = find_blame(
+            shadow.records,
+            result,
+            unit,
+            lambda lines: execute(lines)[3],
+            given=shadow.given,
+            budget_s=BLAME_BUDGET_S,
+        )
+        found = replace(found, culprits=_at_lines(found.culprits))
         # Once more with the culprits' operands at hand, for what only they can tell.
         shadow, outcome, ops, result = execute(examined=frozenset(found.culprits), gradients=gradients)
         by_id = {record.op.id: record for record in shadow.records}
@@ -172,6 +180,16 @@ def run_mode(
         outcome_failure=outcome.failure,
         allowed=output_tolerance(precision, sensitivity),
     )
+
+
+def _at_lines(culprits: Mapping[Line, OpRecord]) -> dict[Line, OpRecord]:
+    """Blame on a rounded input or buffer is told at the line that uses it first."""
+    places = {}
+    for line, record in culprits.items():
+        op = record.op
+        used_at = (op.file, op.line) if op.file is not None and op.line is not None else line
+        places[used_at if is_given(line) else line] = record
+    return places
 
 
 def measure(work: Work, families: OpFamilies, loss_scale: float, progress: Progress) -> tuple[Measurements, float]:

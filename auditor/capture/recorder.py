@@ -19,13 +19,14 @@ from auditor.capture.storages import StorageMap
 from auditor.capture.trace import Op, TensorMeta, Trace
 
 Place = tuple[str, int] | None  # the user's (file, line)
-Execute = Callable[[torch._ops.OpOverload, tuple[Any, ...], dict[str, Any], Place], Any]
+# (func, args, kwargs, place, id of the forward op whose gradient this computes)
+Execute = Callable[[torch._ops.OpOverload, tuple[Any, ...], dict[str, Any], Place, int | None], Any]
 Observe = Callable[[Op, tuple[Any, ...], dict[str, Any], Any], None]
 
 
 
 def run_plainly(
-    func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], _place: Place
+    func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], _place: Place, _forward: int | None
 ) -> Any:
     return func(*args, **kwargs)
 
@@ -57,13 +58,18 @@ class Recorder(TorchDispatchMode):
         self._forward_of: dict[int, Op] = {}
         self._writer: StorageMap[int] = StorageMap()
         self._origin: StorageMap[str] = StorageMap()
-        for kind, named in (
-            ("param", model.named_parameters()),
-            ("buffer", model.named_buffers()),
-            ("input", inputs.items()),
-        ):
-            for name, tensor in named:
-                self._origin.put(tensor, f"{kind}:{name}")
+        self._model = model
+        self.name_inputs(inputs)
+
+    def name_inputs(self, inputs: dict[str, torch.Tensor]) -> None:
+        """Tell the storages of inputs and buffers as they are now; those of parameters follow their data."""
+        self._name("param", dict(self._model.named_parameters()))
+        self._name("buffer", dict(self._model.named_buffers()))
+        self._name("input", inputs)
+
+    def _name(self, kind: str, tensors: dict[str, torch.Tensor]) -> None:
+        for name, tensor in tensors.items():
+            self._origin.put(tensor, f"{kind}:{name}")
 
     def trace(self) -> Trace:
         return Trace(self._graph.graph if self._graph else fx.Graph(), tuple(self.ops))
@@ -84,7 +90,7 @@ class Recorder(TorchDispatchMode):
         if forward is not None:
             module = (forward.module, forward.module_type)
             line = (forward.file, forward.line) if forward.file and forward.line else line
-        out = self._execute(func, args, kwargs, line)
+        out = self._execute(func, args, kwargs, line, forward.id if forward else None)
         outputs = [leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)]
         name = func._schema.name.replace("::", ".")
         op = Op(

@@ -8,14 +8,17 @@ what flows from it, but only because float32 then spreads to the real culprit.
 from __future__ import annotations
 
 import math
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from auditor.numerics.outcome import Result
-from auditor.numerics.shadow import OpRecord
+from auditor.numerics.shadow import GIVEN, OpRecord
 
 Line = tuple[str, int]
+# How many ops upstream of where an error shows its cause is looked for.
+_UPSTREAM = 16
 Promote = Callable[[frozenset[Line]], Result]
 
 
@@ -34,6 +37,12 @@ def _line(record: OpRecord) -> Line | None:
     return (op.file, op.line) if op.file is not None and op.line is not None else None
 
 
+def is_given(line: Line) -> bool:
+    """Whether a place stands for a rounded input or buffer rather than a line: promoting one heals whatever
+    flows from it, so it is suspected last."""
+    return line[0] == GIVEN
+
+
 def _error(record: OpRecord) -> float:
     error = record.comparison.error if record.comparison is not None else 0.0
     return math.inf if math.isnan(error) else max(error, record.flip_share)
@@ -48,10 +57,13 @@ def jump(record: OpRecord, unit_roundoff: float) -> float:
     return error / max(record.inherited, unit_roundoff)
 
 
-def suspects(records: Sequence[OpRecord], unit_roundoff: float, limit: int) -> dict[Line, OpRecord]:
+def suspects(
+    records: Sequence[OpRecord], unit_roundoff: float, limit: int, given: Mapping[str, int]
+) -> dict[Line, OpRecord]:
     """Lines where non-finite values or large errors arise, and the lines that fed them, latest first.
 
-    Each comes with its most telling record: the op with the largest jump.
+    Each comes with its most telling record: the op with the largest jump. `given` numbers the inputs and
+    buffers (by origin, "input:0") that were rounded before the model ran.
     """
     by_id = {record.op.id: record for record in records}
     origins = [r for r in records if jump(r, unit_roundoff) > 3.0 and _error(r) > 4 * unit_roundoff]
@@ -61,7 +73,7 @@ def suspects(records: Sequence[OpRecord], unit_roundoff: float, limit: int) -> d
     wanted: dict[int, OpRecord] = {}
     for record in chosen:
         frontier = [record]
-        for _ in range(6):  # upstream, to where the operands were rounded
+        for _ in range(_UPSTREAM):
             for r in frontier:
                 wanted.setdefault(r.op.id, r)
             frontier = [
@@ -70,6 +82,10 @@ def suspects(records: Sequence[OpRecord], unit_roundoff: float, limit: int) -> d
     best: dict[Line, OpRecord] = {}
     order: dict[Line, int] = {}
     for record in wanted.values():
+        for origin in record.op.origins:
+            if origin is not None and origin in given:
+                best.setdefault((GIVEN, given[origin]), record)
+                order.setdefault((GIVEN, given[origin]), -1)
         line = _line(record)
         if line is None:
             continue
@@ -86,37 +102,42 @@ def find_blame(
     unit_roundoff: float,
     promote: Promote,
     *,
+    given: Mapping[str, int],
     budget_s: float,
     limit: int = 24,
 ) -> Blame:
     """Lines whose promotion heals the run, found by running it: one line alone if any will do, else the
     smallest part of all suspects that deletion leaves."""
-    found = suspects(records, unit_roundoff, limit)
-    lines = list(found)[:limit]
-    if not lines:
+    found = suspects(records, unit_roundoff, limit, given)
+    everything = list(found)[:limit]
+    if not everything:
         return Blame()
+    lines = [line for line in everything if not is_given(line)]
     started = time.monotonic()
     runs = 0
+    # A run that ends in NaN or inf is healed of its fault by becoming finite; what rounding remains is another.
+    enough = sys.float_info.max if math.isinf(result.badness) else 1.0
 
-    def heals(chosen: Sequence[Line]) -> float:
+    def heals(chosen: Sequence[Line]) -> bool:
         nonlocal runs
+        if time.monotonic() - started > budget_s:
+            return False
         runs += 1
-        after = promote(frozenset(chosen))
-        return after.badness
-
-    def in_budget() -> bool:
-        return time.monotonic() - started < budget_s
+        return promote(frozenset(chosen)).badness <= enough
 
     for line in lines:
-        if not in_budget():
-            break
-        if heals([line]) <= 1.0:
+        if heals([line]):
             return Blame({line: found[line]}, True, runs)
-    kept = list(lines)
-    if in_budget() and heals(kept) <= 1.0:
+    if len(lines) > 1 and heals(lines):
+        kept = list(lines)
         for line in reversed(lines):  # earliest first: upstream lines are the least likely culprits
-            if len(kept) > 1 and in_budget() and heals([k for k in kept if k != line]) <= 1.0:
+            if len(kept) > 1 and heals([k for k in kept if k != line]):
                 kept.remove(line)
         return Blame({line: found[line] for line in kept}, True, runs)
+    for line in everything:
+        if is_given(line) and heals([line]):
+            return Blame({line: found[line]}, True, runs)
+    if not lines:
+        return Blame(runs=runs)
     first = max(lines, key=lambda line: jump(found[line], unit_roundoff))
     return Blame({first: found[first]}, False, runs)

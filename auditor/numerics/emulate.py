@@ -30,11 +30,15 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """`out` is what the GPU would hold; `wide` the same before its last rounding, None if nothing rounded."""
+    """`out` is what the GPU would hold; `wide` the same before its last rounding, None if nothing rounded.
+
+    `kept`: the result was kept unrounded beside `out`, in a what-if run.
+    """
 
     out: Any
     wide: Any
     refusal: Refusal | None = None
+    kept: bool = False
 
 
 def tensors_in(*values: Any) -> list[torch.Tensor]:
@@ -69,8 +73,15 @@ class Emulator:
         self.unrounded = Twins()
 
     def __call__(
-        self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], *, promoted: bool = False
+        self,
+        func: torch._ops.OpOverload,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        promoted: bool = False,
+        keep: bool | None = None,
     ) -> Executed:
+        """`keep` says whether the result stays unrounded; None leaves it to `promoted` and the inputs."""
         inputs = tensors_in(args, kwargs)
         low = next((t.dtype for t in inputs if t.dtype in LOW), None)
         name = func._schema.name.replace("::", ".")
@@ -78,14 +89,15 @@ class Emulator:
         if self._tf32 and product and low is None and not promoted:
             return self._tf32_product(func, args, kwargs)
         if name in self._families.casts:
-            return self._cast(func, args, kwargs, promoted)
+            return self._cast(func, args, kwargs, promoted, keep)
         if name in self._families.fills and not any(self.unrounded.has(t) for t in inputs):
             return self._fill(func, args, kwargs, promoted)
         if func.is_view or name in self._families.free:
             return Executed(func(*args, **kwargs), None)
         if low is None:
             return self._plain(func, args, kwargs, promoted)
-        keep = promoted or (not product and any(self.unrounded.has(t) for t in inputs))
+        if keep is None:
+            keep = promoted or (not product and any(self.unrounded.has(t) for t in inputs))
         return self._half(func, name, args, kwargs, inputs, low, keep)
 
     def _plain(self, func: Any, args: Any, kwargs: Any, promoted: bool) -> Executed:
@@ -98,7 +110,7 @@ class Emulator:
             torch.set_rng_state(random)
             out = func(*args, **kwargs)
             self._keep(out, wide)
-            return Executed(out, None)
+            return Executed(out, None, kept=True)
         return Executed(func(*args, **kwargs), None)
 
     def _keep(self, out: Any, wide: Any) -> None:
@@ -106,9 +118,9 @@ class Emulator:
             if narrow.dtype in LOW and narrow.shape == exact.shape:
                 self.unrounded.put(narrow, exact.clone(), 0.0)
 
-    def _cast(self, func: Any, args: Any, kwargs: Any, promoted: bool) -> Executed:
+    def _cast(self, func: Any, args: Any, kwargs: Any, promoted: bool, keep: bool | None) -> Executed:
         source = args[1] if len(args) > 1 and isinstance(args[1], torch.Tensor) else args[0]
-        if not (promoted or self.unrounded.has(source)):
+        if keep is False or not (promoted or self.unrounded.has(source)):
             return Executed(func(*args, **kwargs), None)
         exact = self.unrounded.get(source)
         if source is args[0] and source.dtype in LOW:
@@ -119,7 +131,7 @@ class Emulator:
             self.unrounded.drop(out)
             if promoted:
                 self._keep(out, exact.expand(out.shape))
-        return Executed(out, None)
+        return Executed(out, None, kept=promoted)
 
     def _tf32_product(self, func: Any, args: Any, kwargs: Any) -> Executed:
         operands = {id(t) for t in tensors_in(args, kwargs) if t.dtype == torch.float32 and t.dim() > 1}
@@ -142,7 +154,7 @@ class Emulator:
             else:
                 out = wide.to(low)
             self._keep(out, wide)
-            return Executed(out, None)
+            return Executed(out, None, kept=True)
         try:
             return Executed(func(*args, **kwargs), None)
         except RuntimeError as error:
@@ -165,7 +177,7 @@ class Emulator:
         # Where dtypes clash, the run goes on as if the line had been mended, in the half type.
         mended = low if refusal is not None and refusal.by == "dtype-mismatch" else None
         written = mutated_arguments(func, args, kwargs)
-        temporary = {id(t): self.unrounded.get(t) for t in inputs}
+        temporary = {id(t): self.unrounded.get(t) if keep else widened(t) for t in inputs}
         for t in written:
             if t.dtype not in LOW:
                 temporary[id(t)] = t
@@ -197,7 +209,7 @@ class Emulator:
         out = tree_unflatten(outputs, spec)
         if keep:
             self._keep(out, wide)
-            return Executed(out, None)
+            return Executed(out, None, kept=True)
         for t in written:
             self.unrounded.drop(t)
         return Executed(out, wide, refusal)

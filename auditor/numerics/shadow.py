@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,10 @@ from auditor.numerics.emulate import LOW, Emulator, Executed, Refusal, mutated_a
 from auditor.numerics.histogram import BinadeHistogram, binade_histogram
 from auditor.numerics.suspicion import Suspicion, examine
 from auditor.numerics.twins import WIDER, Twins
+
+
+# Stands for the file of a place that is no line: an input or buffer rounded before the model ran.
+GIVEN = "<given>"
 
 
 @dataclass(slots=True)
@@ -47,6 +52,7 @@ class _Pending:
     suspicion: Suspicion | None = None
     flips: int = 0
     flip_share: float = 0.0
+    wide: bool = False
     twins: list[torch.Tensor] = field(default_factory=list)
 
 
@@ -75,11 +81,21 @@ class Shadow:
         self._promoted = promoted
         self._examined = examined
         self._pending = _Pending()
+        self._wide_ops: set[int] = set()
+        self.given: dict[str, int] = {}
         self._announced: dict[str, Refusal] = {}
 
-    def adopt(self, tensor: torch.Tensor, twin: torch.Tensor) -> None:
-        """Give a parameter or buffer that was cast its float32 original as its twin."""
-        self.twins.put(tensor, twin.clone(), compare(tensor, twin, twin).error)
+    def adopt(self, origin: str, tensor: torch.Tensor, exact: torch.Tensor) -> None:
+        """Give a parameter, buffer or input that was cast ("buffer:pos", say) its float32 original as twin.
+
+        One that became infinite counts as sound until an op uses it: that op's line is what can be mended.
+        """
+        error = compare(tensor, exact, exact).error
+        self.twins.put(tensor, exact.clone(), error if math.isfinite(error) else 0.0)
+        if not origin.startswith("param:"):
+            self.given[origin] = len(self.given)
+            if (GIVEN, self.given[origin]) in self._promoted:
+                self._emulate.unrounded.put(tensor, exact.clone(), 0.0)
 
     def value(self, tensor: torch.Tensor) -> torch.Tensor:
         """What the run holds in `tensor`, widened; unrounded where a promoted line made it."""
@@ -90,7 +106,7 @@ class Shadow:
         self._announced[name] = Refusal("autocast", why)
 
     def execute(
-        self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], place: Place
+        self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], place: Place, forward: int | None
     ) -> Any:
         self._pending = pending = _Pending()
         name = func._schema.name.replace("::", ".")
@@ -105,8 +121,14 @@ class Shadow:
                 self.twins.own(t)
         random = torch.get_rng_state() if torch.Tag.nondeterministic_seeded in func.tags else None
         pending.input_errors = tuple(self.twins.error(t) for t in inputs)
+        # A factory asked for 16 bit (arange, zeros) is low by its result alone.
+        pending.low = pending.low or any(v in LOW for v in (*args, *kwargs.values()) if isinstance(v, torch.dtype))
         twin_args, twin_kwargs = self._twin_arguments(args, kwargs) if tainted or pending.low else (args, kwargs)
-        executed = self._emulate(func, args, kwargs, promoted=place in self._promoted)
+        promoted = place in self._promoted
+        # A gradient is as wide as its forward op was; what a wider consumer hands back is cast on the way.
+        follow = None if forward is None or not self._promoted else forward in self._wide_ops
+        executed = self._emulate(func, args, kwargs, promoted=promoted, keep=follow)
+        pending.wide = executed.kept
         pending.refusal = self._announced.pop(name, executed.refusal)
         outputs = tensors_in(executed.out)
         pending.low = pending.low or executed.wide is not None or any(t.dtype in LOW for t in outputs)
@@ -183,6 +205,8 @@ class Shadow:
 
     def observe(self, op: Op, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         pending = self._pending
+        if pending.wide:
+            self._wide_ops.add(op.id)
         computed = pending.comparison is not None or pending.flips or pending.refusal is not None
         if not computed:
             return

@@ -123,8 +123,25 @@ class _SavedBytes:
         return tensor
 
 
-def _cast_floats(value: Any, dtype: torch.dtype) -> Any:
-    return tree_map_only(torch.Tensor, lambda t: t.to(dtype) if t.is_floating_point() else t, value)
+def _named(args: Any, kwargs: Any) -> dict[str, torch.Tensor]:
+    tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+    return {str(i): t for i, t in enumerate(tensors)}
+
+
+def _cast_inputs(args: Any, kwargs: Any, dtype: torch.dtype, shadow: Shadow | None) -> Any:
+    """Floating inputs in `dtype`, as whoever casts a model casts its inputs."""
+    numbers = iter(range(len(_named(args, kwargs))))
+
+    def cast(tensor: torch.Tensor) -> torch.Tensor:
+        origin = f"input:{next(numbers)}"
+        if not tensor.is_floating_point():
+            return tensor
+        narrow = tensor.detach().to(dtype).requires_grad_(tensor.requires_grad)
+        if shadow is not None and tensor.dtype == torch.float32:
+            shadow.adopt(origin, narrow.detach(), tensor.detach())
+        return narrow
+
+    return tree_map_only(torch.Tensor, cast, (args, kwargs))
 
 
 def _fresh(value: Any) -> Any:
@@ -138,10 +155,9 @@ def run_step(work: Work, mode: Mode, families: OpFamilies, shadow: Shadow | None
     """
     model = work.model
     args, kwargs = _fresh(work.args), _fresh(work.kwargs)
-    named = {f"{i}": t for i, t in enumerate(tree_leaves((args, kwargs))) if isinstance(t, torch.Tensor)}
     recording = Recorder(
         model,
-        named,
+        _named(args, kwargs),
         families,
         **({"execute": shadow.execute, "observe": shadow.observe} if shadow is not None else {}),
         **recorder,
@@ -152,6 +168,8 @@ def run_step(work: Work, mode: Mode, families: OpFamilies, shadow: Shadow | None
     with untouched(model), ExitStack() as stack:
         if mode.pure is not None:
             _cast_model(model, mode.pure, shadow)
+            args, kwargs = _cast_inputs(args, kwargs, mode.pure, shadow)
+            recording.name_inputs(_named(args, kwargs))
         if mode.weights is not None:
             for parameter in model.parameters():
                 if parameter.dtype == torch.float32:
@@ -161,8 +179,6 @@ def run_step(work: Work, mode: Mode, families: OpFamilies, shadow: Shadow | None
         stack.enter_context(recording)
         stack.enter_context(torch.autograd.graph.saved_tensors_hooks(saved.pack, lambda t: t))
         try:
-            if mode.pure is not None:
-                args, kwargs = _cast_floats(args, mode.pure), _cast_floats(kwargs, mode.pure)
             loss = None
             with ExitStack() as precision:
                 if mode.autocast is not None:
@@ -211,10 +227,12 @@ def _plain(output: Any) -> Any:
 
 
 def _cast_model(model: nn.Module, dtype: torch.dtype, shadow: Shadow | None) -> None:
-    before = {name: t.detach() for name, t in [*model.named_parameters(), *model.named_buffers()]}
+    def tensors() -> dict[str, torch.Tensor]:
+        parameters = {f"param:{name}": p for name, p in model.named_parameters()}
+        return {**parameters, **{f"buffer:{name}": b for name, b in model.named_buffers()}}
+
+    before = {origin: t.detach() for origin, t in tensors().items()}
     model.to(dtype)
-    if shadow is None:
-        return
-    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
-        if tensor.dtype == dtype and before[name].dtype == torch.float32:
-            shadow.adopt(tensor.detach(), before[name])
+    for origin, tensor in tensors().items():
+        if shadow is not None and tensor.dtype == dtype and before[origin].dtype == torch.float32:
+            shadow.adopt(origin, tensor.detach(), before[origin])
