@@ -13,7 +13,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from auditor.contract import Audit
-from auditor.report import charts, views, words
+from auditor.report import answers, charts, views, words
 from auditor.report.layers import layer_table
 
 
@@ -33,7 +33,7 @@ def _environment() -> Environment:
     )
     environment.filters.update(
         number=words.number, percent=words.percent, size=words.size, ms=words.milliseconds,
-        times=words.speedup, sentence=views.sentence, listed=words.listed,
+        times=words.speedup, sentence=words.sentence, listed=words.listed,
     )  # fmt: skip
     return environment
 
@@ -52,14 +52,14 @@ def embedded_json(value: Any) -> Markup:
 def render_html(audit: Audit) -> str:
     """The whole page as text. Every number on it is one of the audit's."""
     script, style = _text("report.js"), _text("report.css")
-    steps, more_steps = views.todo(audit)
+    steps, more_steps = answers.todo(audit)
     cards, more_cards = views.cards(audit)
     return _environment().get_template("report.html.j2").render(
         audit=audit,
         words=words,
-        header=views.header(audit),
+        header=answers.header(audit),
         steps=steps,
-        todo_intro=views.todo_intro(audit),
+        todo_intro=answers.todo_intro(audit),
         more_steps=more_steps,
         modes=views.mode_rows(audit),
         cards=cards,

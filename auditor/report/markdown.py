@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from auditor.contract import Audit, Finding
-from auditor.report import views, words
+from auditor.report import answers, views, words
 
 _MOST_FINDINGS = 10
-_MOST_SNIPPET = 28
+_MOST_SNIPPET = 22
 
 
 def escaped(text: str) -> str:
@@ -27,8 +27,8 @@ def _fenced(code: str) -> list[str]:
 
 
 def _item(finding: Finding, audit: Audit) -> str:
-    formats = "/".join(words.PRECISION[p] for p in finding.precisions)
-    where = escaped(views.place(finding.file, finding.line, finding.module, audit))
+    formats = "/".join(words.formats(finding))
+    where = escaped(words.short_place(finding.file, finding.line, finding.module, audit.subject.source))
     name = escaped(f"{finding.name} ({finding.rule}, {formats})")
     severity = f"{words.SEVERITY_ICON[finding.severity]} **{finding.severity}**"
     return f"- {severity} {where} {name}: {escaped(finding.message)} *Fix:* {escaped(finding.fix)}"
@@ -54,7 +54,7 @@ def render_markdown(audit: Audit) -> str:
             f"| {words.speedup(mode.speedup)} "
             f"| {_labelled(words.size(mode.memory_bytes), mode.memory_kind)} |"
         )
-    serious = [f for f in audit.findings if f.severity in views.SERIOUS]
+    serious = [f for f in audit.findings if f.severity in answers.SERIOUS]
     if serious:
         out += ["", *(_item(f, audit) for f in serious[:_MOST_FINDINGS])]
     if len(serious) > _MOST_FINDINGS:
@@ -63,7 +63,7 @@ def render_markdown(audit: Audit) -> str:
         "",
         "<details><summary>Loss scale and plan</summary>",
         "",
-        escaped(views.sentence(audit.loss_scale.reason)),
+        escaped(words.sentence(audit.loss_scale.reason)),
         "",
     ]
     if audit.plan is not None:

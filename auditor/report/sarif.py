@@ -27,9 +27,13 @@ def _physical(file: str, line: int | None) -> dict[str, Any]:
     return {"artifactLocation": {"uri": _uri(file)}, "region": {"startLine": line or 1}}
 
 
-def _related(link: ChainLink) -> dict[str, Any]:
+def _related(number: int, link: ChainLink) -> dict[str, Any]:
     where = {"physicalLocation": _physical(link.file, link.line)} if link.file else {}
-    return {**where, "message": {"text": f"{link.op} in {link.module or 'the model'}: {link.note}"}}
+    return {
+        "id": number,
+        **where,
+        "message": {"text": f"{link.op} in {link.module or 'the model'}: {link.note}"},
+    }
 
 
 def _result(finding: Finding, audit: Audit, rules: list[str]) -> dict[str, Any]:
@@ -58,7 +62,7 @@ def _result(finding: Finding, audit: Audit, rules: list[str]) -> dict[str, Any]:
         },
     }
     if len(finding.chain) > 1:
-        result["relatedLocations"] = [_related(link) for link in finding.chain]
+        result["relatedLocations"] = [_related(i, link) for i, link in enumerate(finding.chain)]
     return result
 
 

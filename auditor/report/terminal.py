@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from auditor.contract import Audit, Finding, LossScale
-from auditor.report import views, words
+from auditor.report import answers, views, words
 
 _VERDICT_STYLE = {"pass": "bold green", "warn": "bold yellow", "fail": "bold red"}
 _SEVERITY_STYLE = {"high": "red", "medium": "yellow", "low": "cyan", "info": "dim"}
@@ -51,7 +51,7 @@ def render_terminal(
     )
     if quiet:
         return
-    serious = [f for f in audit.findings if f.severity in views.SERIOUS]
+    serious = [f for f in audit.findings if f.severity in answers.SERIOUS]
     listed = list(audit.findings) if verbose else serious[:_SHOWN]
     for finding in listed:
         console.print()
@@ -64,6 +64,9 @@ def render_terminal(
         )
     console.print()
     console.print(_modes(audit))
+    kinds = sorted({mode.time_kind for mode in audit.modes.values() if mode.time_kind})
+    times = f"; times {words.listed(kinds)}" if kinds else ""
+    console.print(Text(f"errors are relative to FP32{times}", style="dim"))
     console.print()
     _wrapped(console, _loss_scale(audit.loss_scale))
     for note in audit.notes:
@@ -74,7 +77,7 @@ def render_terminal(
 
 
 def _finding(console: Console, finding: Finding) -> None:
-    formats = "/".join(words.PRECISION[p] for p in finding.precisions)
+    formats = "/".join(words.formats(finding))
     head = Text.assemble(
         (f"{words.SEVERITY_ICON[finding.severity]} {finding.severity}", _SEVERITY_STYLE[finding.severity]),
         " ",
@@ -143,8 +146,4 @@ def _modes(audit: Audit) -> Table:
             words.speedup(mode.speedup),
             words.size(mode.memory_bytes),
         )
-    kinds = {row.result.time_kind for row in views.mode_rows(audit)} - {None}
-    if kinds:
-        table.caption = Text(f"errors relative to FP32; times {words.listed(sorted(k for k in kinds if k))}")
-        table.caption_justify = "left"
     return table

@@ -187,6 +187,28 @@ def place(finding: Finding) -> str:
     return f"{finding.file}:{finding.line}" if finding.line else finding.file
 
 
+def short_place(file: str | None, line: int | None, module: str, source: str) -> str:
+    """file:line as short as it stays clear; the module where there is no file."""
+    if file is None:
+        return module or "the whole model"
+    short = short_path(file, source_file(source))
+    return f"{short}:{line}" if line else short
+
+
+def formats(finding: Finding) -> tuple[str, ...]:
+    """The formats in which it goes wrong."""
+    return tuple(PRECISION[p] for p in finding.precisions)
+
+
 def printable(text: str) -> str:
     """`text` without control characters, so that a name cannot steer a terminal."""
     return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def sentence(text: str) -> str:
+    """`text` with a full stop and, unless it starts with code or a name, a capital first letter."""
+    text = text.strip()
+    if not text:
+        return text
+    start = text.split()[0].rstrip(",;")
+    return (text[0].upper() if start.isalpha() else text[0]) + text[1:] + ("" if text[-1] in ".!?" else ".")

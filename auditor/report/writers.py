@@ -72,14 +72,15 @@ def write_reports(audit: Audit, directory: Path, formats: Sequence[str]) -> list
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """A reader sees the old file or the new one, never a part."""
-    with tempfile.NamedTemporaryFile(
+    """A reader sees the old file or the new one, never a part; a failure leaves nothing behind."""
+    part = tempfile.NamedTemporaryFile(  # noqa: SIM115 - closed before it is moved into place
         "w", dir=path.parent, delete=False, encoding="utf-8", prefix=f".{path.name}."
-    ) as file:
-        try:
-            file.write(text)
-        except BaseException:
-            os.unlink(file.name)
-            raise
-    os.chmod(file.name, 0o644)
-    os.replace(file.name, path)
+    )
+    try:
+        with part:
+            part.write(text)
+        os.chmod(part.name, 0o644)
+        os.replace(part.name, path)
+    except BaseException:
+        os.unlink(part.name)
+        raise
