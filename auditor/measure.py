@@ -146,7 +146,10 @@ def run_mode(
         shadow = Shadow(families, tf32=mode.tf32, gradients=gradients, promoted=promoted, examined=examined)
         outcome, recorder = run_step(work, mode, families, shadow)
         refused = len({(r.op.file, r.op.line) for r in shadow.records if r.refusal is not None})
-        result = judge_outcome(outcome, measured.reference, precision, refused, sensitivity)
+        decided = [r.flip_share for r in shadow.records if r.op.family == "decision"]
+        result = judge_outcome(
+            outcome, measured.reference, precision, refused, sensitivity, max(decided, default=0.0)
+        )
         return shadow, outcome, recorder.ops, result
 
     gradients = precision == "fp16" and mode.pure is None

@@ -71,7 +71,7 @@ def audit(request: AuditRequest, progress: Progress) -> Audit:
     if not subject.batches:
         from auditor.static import audit_without_inputs
 
-        return audit_without_inputs(request, subject, target, rules, started)
+        return audit_without_inputs(request, subject, target, rules, __version__, _environment(request, started))
     families = load_families()
     work, loss_kind = _work(subject, request)
     measured, _ = measure(work, families, subject.loss_scale or 1.0, progress)
@@ -298,7 +298,8 @@ def _verdict(
         return "fail", f"The model is not sound in FP32: {measured.reference_problem}."
     names = {"fp16": "FP16", "bf16": "BF16", "tf32": "TF32", "fp32": "FP32"}
     prefix: ModeName
-    good, bad = [], []
+    good: list[str] = []
+    bad: list[str] = []
     for fmt in formats:
         prefix = f"{request.mode}_{fmt}"  # type: ignore[assignment]
         (good if measured.runs[prefix].result.verdict == "ok" else bad).append(names[fmt])

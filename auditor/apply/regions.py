@@ -67,7 +67,7 @@ def apply_regions(model: nn.Module, precisions: Mapping[str, str], device_type: 
         ) -> Any:
             narrow = dtype != torch.float32
             region = torch.autocast(device_type, dtype=dtype if narrow else None, enabled=narrow)
-            region.__enter__()
+            region.__enter__()  # type: ignore[no-untyped-call]
             entered.append(region)
             return (args, kwargs) if narrow else (widen_half(args), widen_half(kwargs))
 

@@ -42,6 +42,7 @@ class OpFamilies:
     casts: Patterns
     fills: Patterns
     products: Patterns
+    sequential: Patterns
     same_dtype: Patterns
     no_fp16_kernel: Patterns
     no_bf16_kernel: Patterns
@@ -65,6 +66,7 @@ def load_families() -> OpFamilies:
         casts=Patterns(lists["casts"]),
         fills=Patterns(lists["fills"]),
         products=Patterns(lists["products"]),
+        sequential=Patterns(lists["sequential"]),
         same_dtype=Patterns(lists["same_dtype"]),
         no_fp16_kernel=Patterns(lists["no_fp16_kernel"], with_kernel),
         no_bf16_kernel=Patterns(lists["no_bf16_kernel"], with_kernel),

@@ -14,7 +14,7 @@ from torch.utils.flop_counter import flop_registry
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from auditor.capture.families import OpFamilies
-from auditor.capture.site import ModuleStack, autograd_sequence, user_line
+from auditor.capture.site import ModuleStack, autograd_sequence, forward_sequence, user_line
 from auditor.capture.storages import StorageMap
 from auditor.capture.trace import Op, TensorMeta, Trace
 
@@ -31,7 +31,7 @@ def run_plainly(
     return func(*args, **kwargs)
 
 
-class Recorder(TorchDispatchMode):
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Executes every op through `execute` and writes it down; `observe` then sees it with its tensors.
 
     With `graph=True` the run is also kept as a torch.fx.Graph whose call nodes carry their Op in
@@ -48,7 +48,7 @@ class Recorder(TorchDispatchMode):
         observe: Observe | None = None,
         graph: bool = False,
     ) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.ops: list[Op] = []
         self.modules = ModuleStack.of(model)
         self._families = families
@@ -129,7 +129,7 @@ class Recorder(TorchDispatchMode):
         # A module whose forward runs inside backward is activation checkpointing recomputing it.
         if in_backward and not self.modules.running:
             return "backward", sequence
-        return "forward", sequence if not in_backward else torch.autograd._get_sequence_nr() - 1
+        return "forward", forward_sequence() if in_backward else sequence
 
 
 def _bytes(tensor: torch.Tensor) -> int:

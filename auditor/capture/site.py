@@ -76,7 +76,7 @@ def user_line(frame: FrameType | None = None) -> tuple[str, int] | None:
     while frame is not None:
         if _is_user_file(frame.f_code.co_filename):
             return frame.f_code.co_filename, frame.f_lineno
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return None
 
 
@@ -91,13 +91,13 @@ def user_line_of(error: BaseException) -> tuple[str, int] | None:
     return place
 
 
-def autograd_sequence() -> tuple[int, bool]:
-    """(sequence number, in backward) of the autograd node this op belongs to.
+def forward_sequence() -> int:
+    """Sequence number of the autograd node made last, hence of the forward op being dispatched: the node is
+    created, and the counter moved on, before its op runs (at::sequence_number, get_and_increment)."""
+    return int(torch.autograd._get_sequence_nr()) - 1  # type: ignore[attr-defined]
 
-    In backward it is the running node's own number; in forward the node has just been created, so it is
-    the counter's last value (at::sequence_number, get_and_increment).
-    """
+
+def autograd_sequence() -> tuple[int, bool]:
+    """(sequence number, in backward) of the autograd node this op belongs to."""
     node = torch._C._current_autograd_node()
-    if node is not None:
-        return node._sequence_nr(), True
-    return torch.autograd._get_sequence_nr() - 1, False
+    return (forward_sequence(), False) if node is None else (node._sequence_nr(), True)

@@ -44,6 +44,6 @@ class StorageMap(Generic[Value]):
         self._entries.pop(tensor.untyped_storage()._cdata, None)
 
     def _sweep(self) -> None:
-        self._entries = {k: e for k, e in self._entries.items() if not e[0].expired()}
+        self._entries = {k: e for k, e in self._entries.items() if not e[0].expired()}  # type: ignore[no-untyped-call]
         self._live = sum(weight for _, _, weight in self._entries.values())
         self._added = 0

@@ -43,11 +43,21 @@ def integer_ops(ops: Sequence[Op], integer_inputs: frozenset[str]) -> set[int]:
     return found
 
 
-def _constant(op: Op, precision: str) -> dict[str, Any]:
-    """The constant of an op that its format treats worst: vanishing, overflowing, or merely present."""
+def format_facts(precision: str) -> dict[str, Any]:
+    fmt = FORMATS[precision]
+    return {
+        "unit_roundoff": fmt.unit_roundoff,
+        "format_max": fmt.max,
+        "format_smallest": fmt.smallest,
+        "exact_integers": fmt.exact_integer_limit,
+    }
+
+
+def constant_facts(constants: Mapping[str, float | int | bool], precision: str) -> dict[str, Any]:
+    """The constant that the format treats worst: overflowing, vanishing, or merely present."""
     fmt = FORMATS[precision]
     best: dict[str, Any] = {}
-    for name, value in op.constants.items():
+    for name, value in constants.items():
         if isinstance(value, bool) or name in _NOT_VALUES or value == 0 or not math.isfinite(value):
             continue
         size = abs(float(value))
@@ -91,15 +101,12 @@ def facts_of(
         flip_share=record.flip_share,
         inherited=record.inherited,
         integers=integers,
-        unit_roundoff=fmt.unit_roundoff,
-        format_max=fmt.max,
-        format_smallest=fmt.smallest,
-        exact_integers=fmt.exact_integer_limit,
         product=op.name in families.products,
         tensor_cores=run.precision in device.tensor_cores,
         numel=sum(t.numel for t in op.outputs),
     )
-    facts.update(_constant(op, run.precision))
+    facts.update(format_facts(run.precision))
+    facts.update(constant_facts(op.constants, run.precision))
     product = product_of(op)
     if product is not None:
         facts["misaligned"] = ", ".join(misaligned(product, run.precision))
@@ -139,7 +146,7 @@ def facts_of(
 
 def _chain(record: OpRecord, run: ModeRun, consumers: Mapping[int, Sequence[OpRecord]]) -> tuple[ChainLink, ...]:
     """The way of the damage downstream: from op to the consumer it harms most, a few links."""
-    links = []
+    links: list[ChainLink] = []
     current: OpRecord | None = record
     lines: set[tuple[str | None, int | None]] = set()
     while current is not None and len(links) < 8:
@@ -169,7 +176,7 @@ def cases_of(measurements: Measurements, device: Device, families: OpFamilies) -
         for record in run.records:
             line = (record.op.file, record.op.line)
             shows = id(record) in told or jump(record, unit) > 3.0 or _flushed_in(record) or bool(record.flips)
-            constants = _constant(record.op, run.precision)
+            constants = constant_facts(record.op.constants, run.precision)
             shows = shows or bool(constants.get("constant_vanishes") or constants.get("constant_overflows"))
             culprit = line in run.blame.culprits and shows
             facts = facts_of(

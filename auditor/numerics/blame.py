@@ -8,7 +8,6 @@ what flows from it, but only because float32 then spreads to the real culprit.
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -96,6 +95,43 @@ def suspects(
     return dict(sorted(best.items(), key=lambda item: -order[item[0]]))
 
 
+def _told_at(
+    line: Line, record: OpRecord, records: Sequence[OpRecord], unit_roundoff: float
+) -> tuple[Line, OpRecord]:
+    """Where to tell of a healing line: there, unless it merely rounds a value to which a later line adds a
+    constant that cancels it (1 - alpha, 1 - tanh(u)^2). No rounding of such a value is harmless, so the
+    line to change is the one that cancels."""
+    reached = {r.op.id for r in records if _line(r) == line and _error(r) <= 4 * unit_roundoff}
+    if not reached:
+        return line, record
+    for later in records:
+        op = later.op
+        if op.phase != "forward" or not reached.intersection(op.producers):
+            continue
+        steep = jump(later, unit_roundoff) > 3.0
+        alone = sum(t.dtype in ("float16", "bfloat16", "float32") for t in op.inputs) == 1
+        if steep and op.family == "add" and alone and "other" in op.constants:
+            return _line(later) or line, later
+        if not steep and _error(later) <= 16 * unit_roundoff:
+            reached.add(op.id)
+    return line, record
+
+
+def healed(before: Result, after: Result) -> bool:
+    """Whether a what-if run is free of the fault that shows first: non-finite outputs, then inexact outputs,
+    then non-finite gradients, then inexact ones. What remains after it is another fault."""
+    if after.failed:
+        return False
+    before_error, after_error = before.output_error or 0.0, after.output_error or 0.0
+    if math.isinf(before_error):
+        return not math.isinf(after_error)
+    if before_error > before.output_allowed:
+        return after_error <= before.output_allowed
+    if before.verdict == "broken":
+        return after.verdict != "broken"
+    return after.verdict == "ok"
+
+
 def find_blame(
     records: Sequence[OpRecord],
     result: Result,
@@ -115,19 +151,18 @@ def find_blame(
     lines = [line for line in everything if not is_given(line)]
     started = time.monotonic()
     runs = 0
-    # A run that ends in NaN or inf is healed of its fault by becoming finite; what rounding remains is another.
-    enough = sys.float_info.max if math.isinf(result.badness) else 1.0
 
     def heals(chosen: Sequence[Line]) -> bool:
         nonlocal runs
         if time.monotonic() - started > budget_s:
             return False
         runs += 1
-        return promote(frozenset(chosen)).badness <= enough
+        return healed(result, promote(frozenset(chosen)))
 
     for line in lines:
         if heals([line]):
-            return Blame({line: found[line]}, True, runs)
+            told, record = _told_at(line, found[line], records, unit_roundoff)
+            return Blame({told: record}, True, runs)
     if len(lines) > 1 and heals(lines):
         kept = list(lines)
         for line in reversed(lines):  # earliest first: upstream lines are the least likely culprits

@@ -172,10 +172,12 @@ class Emulator:
         if isinstance(planned, Refusal):
             refusal, planned = planned, None
         if name in self._families.refused_in_half(low):
-            dtype = "Half" if low == torch.float16 else "BFloat16"
-            refusal = Refusal("no-half-kernel", f"CUDA has no {dtype} kernel for {name}")
+            kind = "Half" if low == torch.float16 else "BFloat16"
+            refusal = Refusal("no-half-kernel", f"CUDA has no {kind} kernel for {name}")
         # Where dtypes clash, the run goes on as if the line had been mended, in the half type.
         mended = low if refusal is not None and refusal.by == "dtype-mismatch" else None
+        if refusal is None and not keep and name in self._families.sequential:
+            return self._one_by_one(func, args, kwargs)
         written = mutated_arguments(func, args, kwargs)
         temporary = {id(t): self.unrounded.get(t) if keep else widened(t) for t in inputs}
         for t in written:
@@ -198,7 +200,8 @@ class Emulator:
             if not isinstance(leaf, torch.Tensor):
                 outputs.append(leaf)
                 continue
-            dtype = planned[index] if planned is not None and index < len(planned) else _fallback_dtype(leaf, inputs)
+            known = planned is not None and index < len(planned)
+            dtype = planned[index] if planned is not None and known else _fallback_dtype(leaf, inputs)
             if mended is not None and leaf.dtype == torch.float32:
                 dtype = mended
             index += 1
@@ -213,6 +216,16 @@ class Emulator:
         for t in written:
             self.unrounded.drop(t)
         return Executed(out, wide, refusal)
+
+    def _one_by_one(self, func: Any, args: Any, kwargs: Any) -> Executed:
+        """The CPU's own 16-bit kernel, which rounds after each addition as atomicAdd does; `wide` sums exactly."""
+        wide_args, wide_kwargs = widened_dtypes(
+            tree_map_only(torch.Tensor, lambda t: t.to(WIDER.get(t.dtype, t.dtype), copy=True), (args, kwargs))
+        )
+        wide = func(*wide_args, **wide_kwargs)
+        for t in mutated_arguments(func, args, kwargs):
+            self.unrounded.drop(t)
+        return Executed(func(*args, **kwargs), wide)
 
     def _plan(
         self, func: Any, name: str, args: Any, kwargs: Any, inputs: list[torch.Tensor]

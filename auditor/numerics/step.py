@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from auditor.apply.regions import apply_regions, widen_half
 from auditor.capture.families import OpFamilies
-from auditor.capture.recorder import Recorder
+from auditor.capture.recorder import Observe, Recorder, run_plainly
 from auditor.capture.site import user_line_of
 from auditor.numerics.autocast import cuda_autocast
 from auditor.numerics.rounding import round_to
@@ -148,7 +148,15 @@ def _fresh(value: Any) -> Any:
     return tree_map_only(torch.Tensor, lambda t: t.detach().clone().requires_grad_(t.requires_grad), value)
 
 
-def run_step(work: Work, mode: Mode, families: OpFamilies, shadow: Shadow | None, **recorder: Any) -> tuple[Outcome, Recorder]:
+def run_step(
+    work: Work,
+    mode: Mode,
+    families: OpFamilies,
+    shadow: Shadow | None,
+    *,
+    observe: Observe | None = None,
+    graph: bool = False,
+) -> tuple[Outcome, Recorder]:
     """Run forward, loss and backward once in `mode`, recorded; with a `shadow` the arithmetic is the GPU's.
 
     The user's exceptions end up in the outcome's failure; KeyboardInterrupt and SystemExit pass through.
@@ -159,8 +167,9 @@ def run_step(work: Work, mode: Mode, families: OpFamilies, shadow: Shadow | None
         model,
         _named(args, kwargs),
         families,
-        **({"execute": shadow.execute, "observe": shadow.observe} if shadow is not None else {}),
-        **recorder,
+        execute=shadow.execute if shadow is not None else run_plainly,
+        observe=shadow.observe if shadow is not None else observe,
+        graph=graph,
     )
     saved = _SavedBytes(model)
     failure = loss_value = None
@@ -192,11 +201,11 @@ def run_step(work: Work, mode: Mode, families: OpFamilies, shadow: Shadow | None
             if loss is not None:
                 loss_value = float(shadow.value(loss) if shadow is not None else loss.detach())
                 if loss.requires_grad:
-                    (loss * mode.loss_scale).backward()
+                    (loss * mode.loss_scale).backward()  # type: ignore[no-untyped-call]
         except Exception as error:
             module, module_type = recording.modules.failed or recording.modules.current
-            place = user_line_of(error)
-            failure = Failure(str(error), error, *(place or (None, None)), module, module_type)
+            file, line = user_line_of(error) or (None, None)
+            failure = Failure(str(error), error, file, line, module, module_type)
         finally:
             stack.close()
             value = shadow.value if shadow is not None else _detached

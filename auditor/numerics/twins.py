@@ -74,7 +74,8 @@ class Twins:
             and twin.dtype == _twin_dtype(tensor)
             and storage.nbytes() >= _twin_bytes(tensor)
         )
-        entry = _Entry(storage if same_layout else torch.UntypedStorage(_twin_bytes(tensor)), error)
+        own = storage if same_layout else torch.UntypedStorage(_twin_bytes(tensor))  # type: ignore[no-untyped-call]
+        entry = _Entry(own, error)
         if not same_layout:
             self._view(entry, tensor).copy_(twin)
         self._entries.put(tensor, entry, entry.twin.nbytes())
