@@ -93,13 +93,13 @@ def _order(hit: Hit) -> tuple[int, int]:
     return _RANK[hit.level.severity], -hit.rule.file.priority
 
 
-def _strength(hit: Hit) -> tuple[int, int, bool, float]:
-    """Sort key, the most telling first: of refused ops the forward one, which raises before its backward."""
-    error, refused_later = (
-        hit.facts["error"],
-        bool(hit.facts["refused_by"]) and hit.facts["phase"] == "backward",
-    )
-    return (*_order(hit), refused_later, -(math.inf if math.isnan(error) else error))
+def _strength(hit: Hit) -> tuple[int, bool, int, float]:
+    """Sort key, the most telling first: a fault in the forward pass comes before what it does to the
+    gradients of its line, then the more specific rule, then the larger error."""
+    error, facts = hit.facts["error"], hit.facts
+    arises = facts["phase"] == "forward" and (facts["amplification"] > 3.0 or bool(facts["refused_by"]))
+    severity, priority = _order(hit)
+    return severity, not arises, priority, -(math.inf if math.isnan(error) else error)
 
 
 _EVIDENCE = (

@@ -159,16 +159,18 @@ def find_blame(
         runs += 1
         return healed(result, promote(frozenset(chosen)))
 
+    def told(chosen: Sequence[Line]) -> dict[Line, OpRecord]:
+        return dict(_told_at(line, found[line], records, unit_roundoff) for line in chosen)
+
     for line in lines:
         if heals([line]):
-            told, record = _told_at(line, found[line], records, unit_roundoff)
-            return Blame({told: record}, True, runs)
+            return Blame(told([line]), True, runs)
     if len(lines) > 1 and heals(lines):
         kept = list(lines)
         for line in reversed(lines):  # earliest first: upstream lines are the least likely culprits
             if len(kept) > 1 and heals([k for k in kept if k != line]):
                 kept.remove(line)
-        return Blame({line: found[line] for line in kept}, True, runs)
+        return Blame(told(kept), True, runs)
     for line in everything:
         if is_given(line) and heals([line]):
             return Blame({line: found[line]}, True, runs)
