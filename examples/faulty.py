@@ -12,7 +12,7 @@ class Attention(nn.Module):
 
     def forward(self, x):
         q, k, v = self.query(x), self.key(x), self.value(x)
-        scores = q @ k.transpose(-2, -1)  # up to 90,000; FP16 ends at 65,504
+        scores = q @ k.transpose(-2, -1)  # up to 100,000; FP16 ends at 65,504
         weights = torch.softmax(scores / (30 * q.shape[-1] ** 0.5), dim=-1)
         return weights @ v
 

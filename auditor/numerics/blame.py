@@ -101,7 +101,8 @@ def _told_at(
     """Where to tell of a healing line: there, unless it merely rounds a value to which a later line adds a
     constant that cancels it (1 - alpha, 1 - tanh(u)^2). No rounding of such a value is harmless, so the
     line to change is the one that cancels."""
-    reached = {r.op.id for r in records if _line(r) == line and _error(r) <= 4 * unit_roundoff}
+    source = [record] if is_given(line) else [r for r in records if _line(r) == line]
+    reached = {r.op.id for r in source if _error(r) <= 4 * unit_roundoff}
     if not reached:
         return line, record
     for later in records:
@@ -173,7 +174,7 @@ def find_blame(
         return Blame(told(kept), True, runs)
     for line in everything:
         if is_given(line) and heals([line]):
-            return Blame({line: found[line]}, True, runs)
+            return Blame(told([line]), True, runs)
     if not lines:
         return Blame(runs=runs)
     first = max(lines, key=lambda line: jump(found[line], unit_roundoff))
