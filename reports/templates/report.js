@@ -107,7 +107,7 @@
     function line(row, position) {
       const { i } = row, many = table.findings[i].length;
       const under = el("span", { class: "note one" }, text(table.type[i]) + (place(i) ? " · " + place(i).split("/").pop() : ""));
-      const first = el("td", {}, el("button", { type: "button", title: name(i), "data-position": position, class: "one" }, name(i)), under);
+      const first = el("td", {}, el("button", { type: "button", title: name(i), "data-position": position, class: "one" }, el("bdi", {}, name(i))), under);
       if (many) under.prepend(el("span", { class: "flag" }, "⚑ " + many + (many > 1 ? " findings · " : " finding · ")));
       return el("tr", { "aria-rowindex": position + 2, class: row.module === chosen ? "chosen" : "" }, first,
         el("td", {}, format(text(table.precision[i]))),
