@@ -63,7 +63,9 @@ class TargetInfo(Frozen):
     kind: Literal["live", "catalogue", "host"]
     architecture: str
     compute_capability: str | None
-    precisions: tuple[Precision, ...] = Field(description="formats the target computes faster than or as FP32")
+    precisions: tuple[Precision, ...] = Field(
+        description="formats the target computes faster than or as FP32"
+    )
     tensor_cores: tuple[LowPrecision, ...]
     memory_bytes: int
     chosen_because: str = Field(description="why this target: the option, a live GPU, or a default")
@@ -109,7 +111,9 @@ class Finding(Frozen):
 class Candidate(Frozen):
     safe: bool | None = Field(description="None where it could not be established")
     local_error: float | None = Field(description="what this layer's own rounding adds, relative")
-    error: float | None = Field(description="relative error of the layer's output in this precision's stock mode")
+    error: float | None = Field(
+        description="relative error of the layer's output in this precision's stock mode"
+    )
     absmax: float | None
     overflow: float = Field(description="share of output values beyond the format's largest value")
     underflow: float = Field(description="share of nonzero output values flushed to zero or subnormal")
@@ -142,7 +146,8 @@ class LossScale(Frozen):
     log2: int | None
     safe_log2_range: tuple[int, int] | None
     headroom_binades: float | None = Field(
-        description="binades between the largest scaled FP16 gradient and FP16's largest value")
+        description="binades between the largest scaled FP16 gradient and FP16's largest value"
+    )
     curve: tuple[CurvePoint, ...]
     growth_interval: int
     confidence: Literal["high", "low"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -72,7 +71,11 @@ def run_reference(work: Work, families: OpFamilies) -> Measurements:
         if op.family in ("view", "fill") or not op.bytes_written:
             return
         for tensor in tree_leaves(out):
-            if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and tensor.layout == torch.strided:
+            if (
+                isinstance(tensor, torch.Tensor)
+                and tensor.is_floating_point()
+                and tensor.layout == torch.strided
+            ):
                 histogram = binade_histogram(tensor)
                 ranges[op.id] = ranges[op.id].merge(histogram) if op.id in ranges else histogram
 
@@ -93,7 +96,9 @@ def run_reference(work: Work, families: OpFamilies) -> Measurements:
 
 def _sensitivities(work: Work, reference: Outcome, families: OpFamilies) -> dict[str, Sensitivity]:
     found = {
-        fmt: sensitivity_of(run_step(work, Mode(f"weights in {fmt}", weights=fmt), families, None)[0], reference)
+        fmt: sensitivity_of(
+            run_step(work, Mode(f"weights in {fmt}", weights=fmt), families, None)[0], reference
+        )
         for fmt in ("fp16", "bf16")
     }
     # TF32 has FP16's mantissa, and weights hardly ever lie where the exponent range matters.
@@ -104,12 +109,15 @@ def _cannot_run(failure: Failure, work: Work) -> SubjectProblem:
     from auditor.subject.load import user_traceback
 
     given = ", ".join(
-        f"{tuple(t.shape)} {str(t.dtype)[6:]}" for t in tree_leaves((work.args, work.kwargs)) if isinstance(t, torch.Tensor)
+        f"{tuple(t.shape)} {str(t.dtype)[6:]}"
+        for t in tree_leaves((work.args, work.kwargs))
+        if isinstance(t, torch.Tensor)
     )
     where = f"{failure.file}:{failure.line}" if failure.file else None
     frames = user_traceback(failure.exception)
     return SubjectProblem(
-        f"the model fails in FP32: {type(failure.exception).__name__}: {failure.text}" + (f"\n{frames}" if frames else ""),
+        f"the model fails in FP32: {type(failure.exception).__name__}: {failure.text}"
+        + (f"\n{frames}" if frames else ""),
         where=where,
         next_step=f"the inputs given were: {given or 'none'}; check --input, --batch or example_inputs()",
     )
@@ -134,14 +142,15 @@ def _integer_inputs(work: Work) -> frozenset[str]:
     )
 
 
-def run_mode(
-    work: Work, mode: Mode, precision: str, measured: Measurements, families: OpFamilies
-) -> ModeRun:
+def run_mode(work: Work, mode: Mode, precision: str, measured: Measurements, families: OpFamilies) -> ModeRun:
     """One candidate mode beside its float32 twin; bad outcomes are traced to lines."""
     sensitivity = measured.sensitivity[precision]
 
     def execute(
-        promoted: frozenset[Line] = frozenset(), examined: frozenset[Line] = frozenset(), *, gradients: bool = False
+        promoted: frozenset[Line] = frozenset(),
+        examined: frozenset[Line] = frozenset(),
+        *,
+        gradients: bool = False,
     ) -> tuple[Shadow, Outcome, Sequence[Op], Result]:
         shadow = Shadow(families, tf32=mode.tf32, gradients=gradients, promoted=promoted, examined=examined)
         outcome, recorder = run_step(work, mode, families, shadow)
@@ -195,18 +204,14 @@ def _at_lines(culprits: Mapping[Line, OpRecord]) -> dict[Line, OpRecord]:
     return places
 
 
-def measure(work: Work, families: OpFamilies, loss_scale: float, progress: Progress) -> tuple[Measurements, float]:
-    """The FP32 step and every stock mode. FP16 runs with `loss_scale`, as the user's training would.
-
-    Returns the measurements and the seconds of one plain FP32 step, for scale.
-    """
+def measure(work: Work, families: OpFamilies, loss_scale: float, progress: Progress) -> Measurements:
+    """The FP32 step and every stock mode. FP16 runs with `loss_scale`, as the user's training would."""
     progress("FP32 step", 0, len(STOCK) + 2)
-    started = time.perf_counter()
     measured = run_reference(work, families)
-    seconds = time.perf_counter() - started
     for index, (name, precision, how) in enumerate(STOCK):
         progress(name.replace("_", " "), index + 1, len(STOCK) + 2)
         scale = loss_scale if precision == "fp16" else 1.0
-        mode = Mode(name, loss_scale=scale, **how)
-        measured.runs[name] = run_mode(work, mode, precision, measured, families)
-    return measured, seconds
+        measured.runs[name] = run_mode(
+            work, Mode(name, loss_scale=scale, **how), precision, measured, families
+        )
+    return measured

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
+import datetime
 from collections.abc import Sequence
 from typing import Any
 
 from auditor.capture.symbolic import StaticOp, trace_symbolically
 from auditor.contract import (
     Audit,
+    Environment,
     Evidence,
     LossScale,
     ModeName,
@@ -28,31 +29,66 @@ from auditor.subject.load import Subject
 from auditor.subject.request import AuditRequest
 
 _FAMILIES = {
-    "add": "add", "sub": "add", "rsub": "add", "mul": "mul", "truediv": "div", "div": "div", "clamp": "clamp", "clamp_min": "clamp",
-    "masked_fill": "mask_fill", "masked_fill_": "mask_fill", "where": "mask_fill", "pow": "power", "full": "fill",
-}  # fmt: skip
-_NOT_RUN: tuple[ModeName, ...] = ("fp32", "tf32", "autocast_fp16", "autocast_bf16", "pure_fp16", "pure_bf16", "plan")
+    "add": "add",
+    "sub": "add",
+    "rsub": "add",
+    "mul": "mul",
+    "truediv": "div",
+    "div": "div",
+    "clamp": "clamp",
+    "clamp_min": "clamp",
+    "masked_fill": "mask_fill",
+    "masked_fill_": "mask_fill",
+    "where": "mask_fill",
+    "pow": "power",
+    "full": "fill",
+}
+_NOT_RUN: tuple[ModeName, ...] = (
+    "fp32",
+    "tf32",
+    "autocast_fp16",
+    "autocast_bf16",
+    "pure_fp16",
+    "pure_bf16",
+    "plan",
+)
+
+
+_STATIC = (
+    "There were no inputs: these findings come from the model's source alone. "
+    "Give --input, --batch or example_inputs() for a real audit."
+)
 
 
 def _facts(op: StaticOp, precision: str) -> dict[str, Any]:
     facts = {**defaults(), **format_facts(precision)}
     facts.update(
-        op=op.name, family=_FAMILIES.get(op.name, "other"), module_type=op.module_type, precision=precision, mode="pure",
-        low=True, low_output=True,
-    )  # fmt: skip
+        op=op.name,
+        family=_FAMILIES.get(op.name, "other"),
+        module_type=op.module_type,
+        precision=precision,
+        mode="pure",
+        low=True,
+        low_output=True,
+    )
     facts.update(constant_facts(op.constants, precision))
     return facts
 
 
 def audit_without_inputs(
-    request: AuditRequest, subject: Subject, target: TargetInfo, rules: Sequence[Rule], version: str, environment: Any
+    request: AuditRequest,
+    subject: Subject,
+    target: TargetInfo,
+    rules: Sequence[Rule],
+    version: str,
+    environment: Environment,
 ) -> Audit:
     """Raises UsageProblem when torch.fx cannot trace the model: then it needs inputs."""
     try:
         ops = trace_symbolically(subject.model)
     except Exception as error:
         raise UsageProblem(
-            f"there are no inputs, and torch.fx cannot follow the model without them ({str(error).splitlines()[0]})",
+            f"no inputs, and torch.fx cannot follow the model without them: {str(error).splitlines()[0]}",
             where=request.model,
             next_step="offer example_inputs() in the file, or give --input or --batch",
         ) from error
@@ -65,7 +101,7 @@ def audit_without_inputs(
     reason = "no inputs were given, so nothing was run"
     return Audit(
         tool=Tool(version=version),
-        created=time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()),
+        created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         subject=SubjectInfo(
             source=subject.source,
             entry=subject.entry,
@@ -84,12 +120,20 @@ def audit_without_inputs(
         target=target,
         mode=request.mode,
         verdict="warn",
-        summary="Inconclusive: without inputs only constants in the source were looked at; nothing was measured.",
+        summary="Inconclusive: without inputs only constants were looked at; nothing was measured.",
         findings=tuple(findings_of(hits)),
         layers=(),
         loss_scale=LossScale(
-            needed=False, initial=None, log2=None, safe_log2_range=None, headroom_binades=None, curve=(), growth_interval=2000,
-            confidence="low", reason=reason, evidence=Evidence(kind="static"),
+            needed=False,
+            initial=None,
+            log2=None,
+            safe_log2_range=None,
+            headroom_binades=None,
+            curve=(),
+            growth_interval=2000,
+            confidence="low",
+            reason=reason,
+            evidence=Evidence(kind="static"),
         ),
         modes={name: ModeResult(verdict="not_run", reason=reason) for name in _NOT_RUN},
         memory=None,
@@ -99,8 +143,6 @@ def audit_without_inputs(
         ranges=(),
         rules=statuses,
         suppressed=(),
-        notes=(
-            Note(code="static-only", message="There were no inputs: these findings come from the model's source alone. Give --input, --batch or example_inputs() for a real audit."),
-        ),
+        notes=(Note(code="static-only", message=_STATIC),),
         environment=environment,
-    )  # fmt: skip
+    )

@@ -7,7 +7,12 @@ from transformers import BertConfig, BertForSequenceClassification
 def build_model():
     torch.manual_seed(0)
     config = BertConfig(
-        hidden_size=256, num_hidden_layers=4, num_attention_heads=4, intermediate_size=1024, vocab_size=8192, num_labels=4
+        hidden_size=256,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        intermediate_size=1024,
+        vocab_size=8192,
+        num_labels=4,
     )
     return BertForSequenceClassification(config).train()
 

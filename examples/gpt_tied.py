@@ -15,7 +15,9 @@ class Block(nn.Module):
 
     def attend(self, x):
         batch, length, width = x.shape
-        q, k, v = (t.view(batch, length, self.heads, -1).transpose(1, 2) for t in self.qkv(x).chunk(3, dim=-1))
+        q, k, v = (
+            t.view(batch, length, self.heads, -1).transpose(1, 2) for t in self.qkv(x).chunk(3, dim=-1)
+        )
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.project(y.transpose(1, 2).reshape(batch, length, width))
 

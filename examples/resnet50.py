@@ -14,7 +14,9 @@ class Bottleneck(nn.Module):
         self.norms = nn.ModuleList(nn.BatchNorm2d(c) for c in (width, width, 4 * width))
         self.shortcut = None
         if stride != 1 or channels != 4 * width:
-            self.shortcut = nn.Sequential(nn.Conv2d(channels, 4 * width, 1, stride, bias=False), nn.BatchNorm2d(4 * width))
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(channels, 4 * width, 1, stride, bias=False), nn.BatchNorm2d(4 * width)
+            )
 
     def forward(self, x):
         y = F.relu(self.norms[0](self.reduce(x)))

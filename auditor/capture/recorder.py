@@ -24,9 +24,12 @@ Execute = Callable[[torch._ops.OpOverload, tuple[Any, ...], dict[str, Any], Plac
 Observe = Callable[[Op, tuple[Any, ...], dict[str, Any], Any], None]
 
 
-
 def run_plainly(
-    func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], _place: Place, _forward: int | None
+    func: torch._ops.OpOverload,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    _place: Place,
+    _forward: int | None,
 ) -> Any:
     return func(*args, **kwargs)
 

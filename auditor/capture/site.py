@@ -51,7 +51,10 @@ class ModuleStack:
                 if sys.exc_info()[0] is not None and self.failed is None:
                     self.failed = left
 
-        handles = [register_module_forward_pre_hook(enter), register_module_forward_hook(leave, always_call=True)]
+        handles = [
+            register_module_forward_pre_hook(enter),
+            register_module_forward_hook(leave, always_call=True),
+        ]
         try:
             yield
         finally:

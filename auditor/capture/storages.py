@@ -33,7 +33,8 @@ class StorageMap(Generic[Value]):
         if tensor.layout != torch.strided:
             return
         storage = tensor.untyped_storage()
-        self._entries[storage._cdata] = (StorageWeakRef(storage), value, weight)
+        reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+        self._entries[storage._cdata] = (reference, value, weight)
         self._added += weight
         # Sweeping when a quarter of what lived last time has been added keeps the dead below that quarter
         # and the number of checks in proportion to the number of entries made.

@@ -30,7 +30,11 @@ def trace_symbolically(model: nn.Module) -> tuple[StaticOp, ...]:
     """The calls of `model` in order. Whatever torch.fx raises on control flow or shapes passes on."""
     graph = _Tracer().trace(model)
     modules = dict(model.named_modules())
-    return tuple(_static(node, modules) for node in graph.nodes if node.op in ("call_function", "call_method", "call_module"))
+    return tuple(
+        _static(node, modules)
+        for node in graph.nodes
+        if node.op in ("call_function", "call_method", "call_module")
+    )
 
 
 def _static(node: fx.Node, modules: dict[str, nn.Module]) -> StaticOp:
@@ -46,6 +50,10 @@ def _static(node: fx.Node, modules: dict[str, nn.Module]) -> StaticOp:
     if node.op == "call_module":
         eps = getattr(modules[str(node.target)], "eps", None)
         constants = {"eps": float(eps)} if isinstance(eps, (int, float)) else {}
-    target = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
+    target = (
+        node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
+    )
     owner = modules.get(path)
-    return StaticOp(str(target), path, type(owner).__name__ if owner is not None else "", file, line, constants)
+    return StaticOp(
+        str(target), path, type(owner).__name__ if owner is not None else "", file, line, constants
+    )

@@ -15,18 +15,83 @@ from auditor.errors import UsageProblem
 
 @click.command("audit")
 @click.argument("model")
-@click.option("--input", "inputs", multiple=True, metavar="SPEC", help='An input, such as "2x3x224x224:float32" or "ids=4x128:int64[0,30522]"; repeatable.')
-@click.option("--batch", "batches", multiple=True, metavar="FILE", help="Inputs from a .pt, .npz or .safetensors file; repeatable.")
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="SPEC",
+    help='An input, such as "2x3x224x224:float32" or "ids=4x128:int64[0,30522]"; repeatable.',
+)
+@click.option(
+    "--batch",
+    "batches",
+    multiple=True,
+    metavar="FILE",
+    help="Inputs from a .pt, .npz or .safetensors file; repeatable.",
+)
 @click.option("--checkpoint", metavar="FILE", help="State dict to load: .pt or .safetensors.")
-@click.option("--target", metavar="NAME", help='A GPU of the catalogue ("A100-SXM4-80GB"), "cuda" for the live one, or "cpu".')
-@click.option("--mode", type=click.Choice(["autocast", "pure"]), default="autocast", show_default=True, help="What the verdict speaks of: torch.autocast, or the whole model cast.")
-@click.option("--train/--eval", "training", default=None, help="Put the model in train or eval mode [default: as the file leaves it].")
-@click.option("--optimizer", type=click.Choice(["adamw", "adam", "sgd", "sgd-momentum", "adafactor"]), default="adamw", show_default=True, help="For the memory estimate.")
-@click.option("--output", type=click.Path(path_type=Path, file_okay=False), default=Path("ampaudit-report"), show_default=True, metavar="DIR", help="Where the reports go.")
-@click.option("--format", "formats", multiple=True, metavar="NAMES", help="html, json, md, sarif; comma separated or repeated [default: html,json].")
-@click.option("--seed", type=int, default=0, show_default=True, help="For inputs, dropout and the model's own construction.")
-@click.option("--time-limit", type=click.FloatRange(min=1), default=900.0, show_default=True, metavar="SECONDS", help="For loading and running the model.")
-@click.option("--memory-limit", default="85%", show_default=True, metavar="SIZE", help='For the model\'s process: "8GB", or a share of RAM.')
+@click.option(
+    "--target",
+    metavar="NAME",
+    help='A GPU of the catalogue ("A100-SXM4-80GB"), "cuda" for the live one, or "cpu".',
+)
+@click.option(
+    "--mode",
+    type=click.Choice(["autocast", "pure"]),
+    default="autocast",
+    show_default=True,
+    help="What the verdict speaks of: torch.autocast, or the whole model cast.",
+)
+@click.option(
+    "--train/--eval",
+    "training",
+    default=None,
+    help="Put the model in train or eval mode [default: as the file leaves it].",
+)
+@click.option(
+    "--optimizer",
+    type=click.Choice(["adamw", "adam", "sgd", "sgd-momentum", "adafactor"]),
+    default="adamw",
+    show_default=True,
+    help="For the memory estimate.",
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("ampaudit-report"),
+    show_default=True,
+    metavar="DIR",
+    help="Where the reports go.",
+)
+@click.option(
+    "--format",
+    "formats",
+    multiple=True,
+    metavar="NAMES",
+    help="html, json, md, sarif; comma separated or repeated [default: html,json].",
+)
+@click.option(
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    help="For inputs, dropout and the model's own construction.",
+)
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(min=1),
+    default=900.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="For loading and running the model.",
+)
+@click.option(
+    "--memory-limit",
+    default="85%",
+    show_default=True,
+    metavar="SIZE",
+    help='For the model\'s process: "8GB", or a share of RAM.',
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print the verdict line only.")
 @click.option("-v", "--verbose", is_flag=True, help="Print every finding and what the model printed.")
 @click.option("--no-progress", is_flag=True, help="No progress bar.")
@@ -59,9 +124,13 @@ def command(
         raise UsageProblem("--quiet and --verbose exclude each other")
     chosen = [name.strip() for part in formats or ("html,json",) for name in part.split(",") if name.strip()]
     check_formats(chosen, output)
-    asked = AuditRequest(model=model, command=("ampaudit", *(shlex.quote(a) for a in sys.argv[1:])), **request)
+    asked = AuditRequest(
+        model=model, command=("ampaudit", *(shlex.quote(a) for a in sys.argv[1:])), **request
+    )
     with progress_bar(enabled=not no_progress and not quiet) as progress:
-        audit, printed = run_child(asked, progress, time_limit=time_limit, memory_limit=parse_memory(memory_limit))
+        audit, printed = run_child(
+            asked, progress, time_limit=time_limit, memory_limit=parse_memory(memory_limit)
+        )
     paths = write_reports(audit, output, chosen)
     console = Console(soft_wrap=False) if sys.stdout.isatty() else Console(width=100, soft_wrap=False)
     if verbose and printed.strip():

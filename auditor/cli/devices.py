@@ -12,7 +12,18 @@ def command() -> None:
     """List the GPUs of the catalogue with their dense peaks."""
     from auditor.devices import load_catalogue
 
-    table = Table("name", "architecture", "memory", "bandwidth", "fp32", "tf32", "fp16", "bf16", box=None, pad_edge=False)
+    table = Table(
+        "name",
+        "architecture",
+        "memory",
+        "bandwidth",
+        "fp32",
+        "tf32",
+        "fp16",
+        "bf16",
+        box=None,
+        pad_edge=False,
+    )
     for device in load_catalogue().values():
         peaks = [device.peak(fmt) for fmt in ("fp32", "tf32", "fp16", "bf16")]
         table.add_row(

@@ -54,7 +54,11 @@ class _Commands(click.Group):
 @click.group(
     cls=_Commands,
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "AMPAUDIT", "max_content_width": 100},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "auto_envvar_prefix": "AMPAUDIT",
+        "max_content_width": 100,
+    },
 )
 @click.version_option(__version__, prog_name="ampaudit")
 def cli() -> None:
@@ -104,7 +108,9 @@ def run(arguments: list[str] | None = None) -> None:
 
 def _crash_file(error: BaseException) -> str:
     text = getattr(error, "traceback", None) or "".join(traceback.format_exception(error))
-    with tempfile.NamedTemporaryFile("w", prefix="ampaudit-crash-", suffix=".txt", delete=False, encoding="utf-8") as file:
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="ampaudit-crash-", suffix=".txt", delete=False, encoding="utf-8"
+    ) as file:
         file.write(f"ampaudit {__version__}\n{' '.join(sys.argv)}\n\n{text}")
     return file.name
 

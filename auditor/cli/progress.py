@@ -14,13 +14,18 @@ _PATIENCE = 1.0  # seconds before anything is drawn
 
 @contextmanager
 def progress_bar(*, enabled: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """Yields progress(stage, done, total). Draws nothing when disabled, off a terminal, or within a second."""
+    """Yields progress(stage, done, total). Draws nothing off a terminal or within a second."""
     console = Console(stderr=True)
     if not enabled or not console.is_terminal:
         yield lambda _stage, _done, _total: None
         return
     bar = Progress(
-        TextColumn("{task.description:<28}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True, auto_refresh=True
+        TextColumn("{task.description:<28}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        auto_refresh=True,
     )
     task = bar.add_task("starting", total=None)
     started = time.monotonic()

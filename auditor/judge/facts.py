@@ -21,9 +21,13 @@ from auditor.plan.timing import product_of
 
 _DTYPE = {"fp16": "float16", "bf16": "bfloat16"}
 _INTEGER_DTYPES = ("int8", "int16", "int32", "int64", "uint8", "bool")
-_KEEPS_INTEGERS = frozenset({"view", "layout", "add", "mul", "cast", "position", "lookup", "clamp", "fill", "sign", "accumulate"})
+_KEEPS_INTEGERS = frozenset(
+    {"view", "layout", "add", "mul", "cast", "position", "lookup", "clamp", "fill", "sign", "accumulate"}
+)
 # Scalars that are no values of the computation.
-_NOT_VALUES = frozenset({"dim", "dim0", "dim1", "start", "end", "step", "index", "keepdim", "reduction", "correction", "seed"})
+_NOT_VALUES = frozenset(
+    {"dim", "dim0", "dim1", "start", "end", "step", "index", "keepdim", "reduction", "correction", "seed"}
+)
 
 
 def integer_ops(ops: Sequence[Op], integer_inputs: frozenset[str]) -> set[int]:
@@ -33,7 +37,11 @@ def integer_ops(ops: Sequence[Op], integer_inputs: frozenset[str]) -> set[int]:
     for op in ops:
         if op.phase != "forward" or op.family not in _KEEPS_INTEGERS:
             continue
-        whole = all(float(v).is_integer() for k, v in op.constants.items() if k not in _NOT_VALUES and not isinstance(v, bool))
+        whole = all(
+            float(v).is_integer()
+            for k, v in op.constants.items()
+            if k not in _NOT_VALUES and not isinstance(v, bool)
+        )
         sources = [
             t.dtype in _INTEGER_DTYPES or (p in found) or (o in integer_inputs)
             for t, p, o in zip(op.inputs, op.producers, op.origins, strict=True)
@@ -144,7 +152,9 @@ def facts_of(
     return facts
 
 
-def _chain(record: OpRecord, run: ModeRun, consumers: Mapping[int, Sequence[OpRecord]]) -> tuple[ChainLink, ...]:
+def _chain(
+    record: OpRecord, run: ModeRun, consumers: Mapping[int, Sequence[OpRecord]]
+) -> tuple[ChainLink, ...]:
     """The way of the damage downstream: from op to the consumer it harms most, a few links."""
     links: list[ChainLink] = []
     current: OpRecord | None = record
@@ -162,7 +172,9 @@ def _chain(record: OpRecord, run: ModeRun, consumers: Mapping[int, Sequence[OpRe
     return tuple(links)
 
 
-def cases_of(measurements: Measurements, device: Device, families: OpFamilies) -> Iterator[tuple[dict[str, Any], Site]]:
+def cases_of(
+    measurements: Measurements, device: Device, families: OpFamilies
+) -> Iterator[tuple[dict[str, Any], Site]]:
     """(facts, site) of every op that computed something, in every low-precision mode that ran."""
     for run in measurements.runs.values():
         integers = integer_ops(run.ops, measurements.integer_inputs)
@@ -175,12 +187,19 @@ def cases_of(measurements: Measurements, device: Device, families: OpFamilies) -
         told = {id(record) for record in run.blame.culprits.values()}
         for record in run.records:
             line = (record.op.file, record.op.line)
-            shows = id(record) in told or jump(record, unit) > 3.0 or _flushed_in(record) or bool(record.flips)
+            shows = (
+                id(record) in told or jump(record, unit) > 3.0 or _flushed_in(record) or bool(record.flips)
+            )
             constants = constant_facts(record.op.constants, run.precision)
             shows = shows or bool(constants.get("constant_vanishes") or constants.get("constant_overflows"))
             culprit = line in run.blame.culprits and shows
             facts = facts_of(
-                run, record, culprit=culprit, integers=record.op.id in integers, device=device, families=families
+                run,
+                record,
+                culprit=culprit,
+                integers=record.op.id in integers,
+                device=device,
+                families=families,
             )
             chain = _chain(record, run, consumers) if culprit else ()
             yield facts, Site(record.op.module, record.op.file, record.op.line, "emulated", chain)
@@ -204,6 +223,9 @@ def _refusal_kind(text: str) -> str:
     lowered = text.lower()
     if "not implemented for" in lowered:
         return "no-half-kernel"
-    if any(word in lowered for word in ("dtype", "scalar type", "same type", "data type", "c10::half", "bfloat16")):
+    if any(
+        word in lowered
+        for word in ("dtype", "scalar type", "same type", "data type", "c10::half", "bfloat16")
+    ):
         return "dtype-mismatch"
     return "error"

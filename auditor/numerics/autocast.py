@@ -135,7 +135,7 @@ def install_cuda_policy() -> None:
     """Make `torch.autocast("cpu")` decide dtypes as CUDA's does, in this process, once."""
     if _registrations:
         return
-    library = torch.library.Library("aten", "IMPL")
+    library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
     _registrations.append(library)
     registered = set()
     for kind, entries in {**read_policy(), "refused": (_REFUSED,)}.items():

@@ -76,7 +76,10 @@ def suspects(
             for r in frontier:
                 wanted.setdefault(r.op.id, r)
             frontier = [
-                by_id[p] for r in frontier for p in r.op.producers if p is not None and p in by_id and p not in wanted
+                by_id[p]
+                for r in frontier
+                for p in r.op.producers
+                if p is not None and p in by_id and p not in wanted
             ]
     best: dict[Line, OpRecord] = {}
     order: dict[Line, int] = {}

@@ -80,17 +80,27 @@ def compare(out: torch.Tensor, before: torch.Tensor, twin: torch.Tensor) -> Comp
         kept = torch.where(both, twin, 0.0)
         twin_largest = largest_magnitude(torch.where(torch.isfinite(twin), twin, 0.0))
         worst = largest_magnitude(difference)
-        error = math.inf if nonfinite else _relative(_norm(difference, worst), _norm(kept, largest_magnitude(kept)))
+        error = (
+            math.inf
+            if nonfinite
+            else _relative(_norm(difference, worst), _norm(kept, largest_magnitude(kept)))
+        )
     flushed = lost = 0
     local = 0.0
     if low:
         zeros = out.numel() - int(torch.count_nonzero(out))
         if zeros:
             lost = max(zeros - (twin.numel() - int(torch.count_nonzero(twin))), 0)
-            flushed = max(zeros - (before.numel() - int(torch.count_nonzero(before))), 0) if before is not out else lost
+            flushed = (
+                max(zeros - (before.numel() - int(torch.count_nonzero(before))), 0)
+                if before is not out
+                else lost
+            )
         if before is not out and math.isfinite(out_largest):
             rounding = wide - before
-            local = _relative(_norm(rounding, largest_magnitude(rounding)), _norm(before, largest_magnitude(before)))
+            local = _relative(
+                _norm(rounding, largest_magnitude(rounding)), _norm(before, largest_magnitude(before))
+            )
     return Comparison(
         format=_FORMAT.get(out.dtype, "fp32"),
         numel=out.numel(),

@@ -45,7 +45,9 @@ def tensors_in(*values: Any) -> list[torch.Tensor]:
     return [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)]
 
 
-def mutated_arguments(func: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+def mutated_arguments(
+    func: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
+) -> list[torch.Tensor]:
     """The tensors among the arguments that `func` writes to."""
     if not func._schema.is_mutable:
         return []
@@ -139,7 +141,9 @@ class Emulator:
         def rounded(t: torch.Tensor) -> torch.Tensor:
             return round_to(t, "tf32") if id(t) in operands else t
 
-        out = func(*tree_map_only(torch.Tensor, rounded, args), **tree_map_only(torch.Tensor, rounded, kwargs))
+        out = func(
+            *tree_map_only(torch.Tensor, rounded, args), **tree_map_only(torch.Tensor, rounded, kwargs)
+        )
         return Executed(out, out)
 
     def _fill(self, func: Any, args: Any, kwargs: Any, promoted: bool) -> Executed:
@@ -165,7 +169,14 @@ class Emulator:
         return Executed(func(*clipped, **{k: _beyond_to_inf(v) for k, v in kwargs.items()}), None, refusal)
 
     def _half(
-        self, func: Any, name: str, args: Any, kwargs: Any, inputs: list[torch.Tensor], low: torch.dtype, keep: bool
+        self,
+        func: Any,
+        name: str,
+        args: Any,
+        kwargs: Any,
+        inputs: list[torch.Tensor],
+        low: torch.dtype,
+        keep: bool,
     ) -> Executed:
         refusal = None
         planned = self._plan(func, name, args, kwargs, inputs)
@@ -218,9 +229,11 @@ class Emulator:
         return Executed(out, wide, refusal)
 
     def _one_by_one(self, func: Any, args: Any, kwargs: Any) -> Executed:
-        """The CPU's own 16-bit kernel, which rounds after each addition as atomicAdd does; `wide` sums exactly."""
+        """The CPU's own 16-bit kernel, rounding each addition as atomicAdd does; `wide` sums exactly."""
         wide_args, wide_kwargs = widened_dtypes(
-            tree_map_only(torch.Tensor, lambda t: t.to(WIDER.get(t.dtype, t.dtype), copy=True), (args, kwargs))
+            tree_map_only(
+                torch.Tensor, lambda t: t.to(WIDER.get(t.dtype, t.dtype), copy=True), (args, kwargs)
+            )
         )
         wide = func(*wide_args, **wide_kwargs)
         for t in mutated_arguments(func, args, kwargs):
@@ -243,7 +256,9 @@ class Emulator:
         floats = {t.dtype for t in inputs if t.is_floating_point() and t.dim() > 0}
         if len(floats) > 1 and name in self._families.same_dtype:
             names = sorted(str(d).removeprefix("torch.") for d in floats)
-            return Refusal("dtype-mismatch", f"{name} needs tensors of one dtype but got {' and '.join(names)}")
+            return Refusal(
+                "dtype-mismatch", f"{name} needs tensors of one dtype but got {' and '.join(names)}"
+            )
 
         def meta(t: torch.Tensor) -> torch.Tensor:
             return torch.empty_strided(t.size(), t.stride(), dtype=t.dtype, device="meta")

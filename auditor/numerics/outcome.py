@@ -58,7 +58,9 @@ NO_SENSITIVITY = Sensitivity(0.0, 0.0)
 def output_tolerance(precision: str, sensitivity: Sensitivity = NO_SENSITIVITY) -> float:
     """The relative output error that the format explains: 40 unit roundoffs, or more where the model
     magnifies the rounding of its weights (batch statistics of few values, chaotic depth)."""
-    return max(TOLERANCE_ROUNDOFFS * FORMATS[precision].unit_roundoff, SENSITIVITY_FACTOR * sensitivity.output)
+    return max(
+        TOLERANCE_ROUNDOFFS * FORMATS[precision].unit_roundoff, SENSITIVITY_FACTOR * sensitivity.output
+    )
 
 
 def gradient_tolerance(precision: str, sensitivity: Sensitivity = NO_SENSITIVITY) -> float:
@@ -168,24 +170,38 @@ def judge_outcome(
         nonfinite += not math.isfinite(candidate.loss)
     allowed = output_tolerance(precision, sensitivity)
     gradient_allowed = gradient_tolerance(precision, sensitivity)
+    verdict: ModeVerdict = "broken"
     if candidate.failure is not None:
-        verdict, reason = "broken", f"the step fails: {candidate.failure.text.splitlines()[0] if candidate.failure.text else 'error'}"
+        reason = (
+            f"the step fails: {candidate.failure.text.splitlines()[0] if candidate.failure.text else '?'}"
+        )
     elif refusals:
-        verdict, reason = "broken", f"{refusals} op{'s' * (refusals > 1)} the GPU refuses"
+        reason = f"{refusals} op{'s' * (refusals > 1)} the GPU refuses"
     elif nonfinite:
-        verdict, reason = "broken", f"{nonfinite} values are NaN or infinite that are finite in FP32"
-    elif output_error is not None and output_error > allowed and _only_near_ties(candidate, reference, flips, allowed):
-        verdict, reason = "ok", f"outputs differ by {output_error:.2g} where {flips:.1%} of a near-tied decision fell otherwise"
+        reason = f"{nonfinite:,} values are NaN or infinite that are finite in FP32"
     elif output_error is not None and output_error > allowed:
-        verdict, reason = "degraded", f"outputs differ from FP32 by {output_error:.2g} (relative); rounding explains {allowed:.2g}"
+        if _only_near_ties(candidate, reference, flips, allowed):
+            verdict, reason = (
+                "ok",
+                f"outputs differ only where {flips:.1%} of near-tied decisions fell otherwise",
+            )
+        else:
+            verdict = "degraded"
+            reason = f"outputs differ from FP32 by {output_error:.2g} (relative); {allowed:.2g} is explained"
     elif gradient_error is not None and gradient_error > gradient_allowed:
-        verdict, reason = "degraded", f"gradients differ from FP32 by {gradient_error:.2g} (relative); {gradient_allowed:.2g} is tolerable"
+        verdict = "degraded"
+        explained = f"{gradient_allowed:.2g} is tolerable"
+        reason = f"gradients differ from FP32 by {gradient_error:.2g} (relative); {explained}"
     elif flipped > 0.5:
         verdict, reason = "degraded", f"{flipped:.0%} of a decision output differs from FP32"
+    elif (output_error or 0.0) > output_tolerance(precision) or (gradient_error or 0.0) > gradient_tolerance(
+        precision
+    ):
+        verdict, reason = "ok", "no farther from FP32 than rounding the weights alone takes this model"
     else:
         verdict, reason = "ok", "as FP32 within the format's rounding"
     return Result(
-        verdict=verdict,  # type: ignore[arg-type]
+        verdict=verdict,
         reason=reason,
         loss_error=loss_error,
         output_error=output_error,

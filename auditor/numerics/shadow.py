@@ -13,11 +13,18 @@ from auditor.capture.families import OpFamilies
 from auditor.capture.recorder import Place
 from auditor.capture.trace import Op
 from auditor.numerics.compare import Comparison, compare
-from auditor.numerics.emulate import LOW, Emulator, Executed, Refusal, mutated_arguments, tensors_in, widened_dtypes
+from auditor.numerics.emulate import (
+    LOW,
+    Emulator,
+    Executed,
+    Refusal,
+    mutated_arguments,
+    tensors_in,
+    widened_dtypes,
+)
 from auditor.numerics.histogram import BinadeHistogram, binade_histogram
 from auditor.numerics.suspicion import Suspicion, examine
 from auditor.numerics.twins import WIDER, Twins
-
 
 # Stands for the file of a place that is no line: an input or buffer rounded before the model ran.
 GIVEN = "<given>"
@@ -28,7 +35,8 @@ class OpRecord:
     """What one op did in a candidate run. Errors are relative L2 errors against the float32 twin.
 
     `low`: the op took or gave 16-bit tensors, or was a TF32 product. `inherited`: the largest error among
-    its inputs, inf where an input is non-finite against a finite twin. `input_errors` follows the op's tensors.
+    its inputs, inf where an input is non-finite against a finite twin. `input_errors`
+    follows the op's tensors.
     """
 
     op: Op
@@ -106,7 +114,12 @@ class Shadow:
         self._announced[name] = Refusal("autocast", why)
 
     def execute(
-        self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], place: Place, forward: int | None
+        self,
+        func: torch._ops.OpOverload,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        place: Place,
+        forward: int | None,
     ) -> Any:
         self._pending = pending = _Pending()
         name = func._schema.name.replace("::", ".")
@@ -122,8 +135,12 @@ class Shadow:
         random = torch.get_rng_state() if torch.Tag.nondeterministic_seeded in func.tags else None
         pending.input_errors = tuple(self.twins.error(t) for t in inputs)
         # A factory asked for 16 bit (arange, zeros) is low by its result alone.
-        pending.low = pending.low or any(v in LOW for v in (*args, *kwargs.values()) if isinstance(v, torch.dtype))
-        twin_args, twin_kwargs = self._twin_arguments(args, kwargs) if tainted or pending.low else (args, kwargs)
+        pending.low = pending.low or any(
+            v in LOW for v in (*args, *kwargs.values()) if isinstance(v, torch.dtype)
+        )
+        twin_args, twin_kwargs = (
+            self._twin_arguments(args, kwargs) if tainted or pending.low else (args, kwargs)
+        )
         promoted = place in self._promoted
         # A gradient is as wide as its forward op was; what a wider consumer hands back is cast on the way.
         follow = None if forward is None or not self._promoted else forward in self._wide_ops
@@ -144,7 +161,14 @@ class Shadow:
         return widened_dtypes(twins)  # type: ignore[no-any-return]
 
     def _run_twin(
-        self, func: Any, name: str, executed: Executed, args: Any, twin_args: Any, twin_kwargs: Any, random: Any
+        self,
+        func: Any,
+        name: str,
+        executed: Executed,
+        args: Any,
+        twin_args: Any,
+        twin_kwargs: Any,
+        random: Any,
     ) -> Any:
         """The same op on the twins, or None where the twins cannot follow (other shapes, an error)."""
         if name == "aten._to_copy":
@@ -221,7 +245,11 @@ class Shadow:
             flips=pending.flips,
             flip_share=pending.flip_share,
         )
-        if self._gradients and op.phase == "backward" and any(o.dtype in ("float16", "bfloat16") for o in op.outputs):
+        if (
+            self._gradients
+            and op.phase == "backward"
+            and any(o.dtype in ("float16", "bfloat16") for o in op.outputs)
+        ):
             for twin in pending.twins:
                 histogram = binade_histogram(twin)
                 record.gradient = histogram if record.gradient is None else record.gradient.merge(histogram)

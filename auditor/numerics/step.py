@@ -209,7 +209,9 @@ def run_step(
         finally:
             stack.close()
             value = shadow.value if shadow is not None else _detached
-            outputs = tuple(value(t).clone() for t in tree_leaves(_plain(output)) if isinstance(t, torch.Tensor))
+            outputs = tuple(
+                value(t).clone() for t in tree_leaves(_plain(output)) if isinstance(t, torch.Tensor)
+            )
             gradients = {
                 name: value(parameter.grad).to(torch.float32) / mode.loss_scale
                 for name, parameter in model.named_parameters()

@@ -48,7 +48,9 @@ def _error(candidate: torch.Tensor, twin: torch.Tensor) -> tuple[float, float]:
     largest = largest_magnitude(twin)
     if scale == 0.0:
         return (0.0, 0.0) if not bool(difference.any()) else (math.inf, math.inf)
-    return float(torch.linalg.vector_norm(difference.double())) / scale, largest_magnitude(difference) / largest
+    return float(torch.linalg.vector_norm(difference.double())) / scale, largest_magnitude(
+        difference
+    ) / largest
 
 
 def _binades_lost(a: torch.Tensor, b: torch.Tensor, result: torch.Tensor) -> float:
@@ -59,7 +61,9 @@ def _binades_lost(a: torch.Tensor, b: torch.Tensor, result: torch.Tensor) -> flo
     return max(float(torch.log2(larger[known] / result[known].abs()).median()), 0.0)
 
 
-def _absorbed(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, a_twin: torch.Tensor, twin: torch.Tensor) -> float:
+def _absorbed(
+    a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, a_twin: torch.Tensor, twin: torch.Tensor
+) -> float:
     adds = (b != 0) & (twin != a_twin)
     stuck = adds & (out == a)
     total = int(adds.expand_as(out).sum())
@@ -71,7 +75,9 @@ def examine(
 ) -> Suspicion:
     """`inputs` are the op's tensors; one that `out` aliases was overwritten and is passed over."""
     storage = out.untyped_storage()._cdata
-    kept = [t for t in inputs if t.is_floating_point() and t.untyped_storage()._cdata != storage and t.numel()]
+    kept = [
+        t for t in inputs if t.is_floating_point() and t.untyped_storage()._cdata != storage and t.numel()
+    ]
     errors = [_error(t, twins.get(t)) for t in kept]
     found = {
         "input_error": max((e for e, _ in errors), default=0.0),
@@ -84,7 +90,9 @@ def examine(
         first = _absorbed(widened(a), widened(b), widened(out), twins.get(a), twin)
         second = _absorbed(widened(b), widened(a), widened(out), twins.get(b), twin)
         found["absorbed"] = max(first, second)
-    divisor = kept[1] if name in _QUOTIENTS and len(kept) == 2 else kept[0] if name in _INVERSES and kept else None
+    divisor = (
+        kept[1] if name in _QUOTIENTS and len(kept) == 2 else kept[0] if name in _INVERSES and kept else None
+    )
     if divisor is not None:
         magnitude = widened(divisor.detach()).abs()
         found["denominator"] = float(magnitude.min())

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from auditor.capture.trace import Op
-from auditor.contract import Candidate, Finding, Layer, ModeName, Precision
+from auditor.contract import Candidate, EvidenceKind, Finding, Layer, ModeName, Precision
 from auditor.devices.catalogue_reader import Device
-from auditor.measure import Measurements, ModeRun
+from auditor.measure import Measurements
 from auditor.numerics.shadow import OpRecord
 from auditor.plan.solve import Solved
 from auditor.plan.timing import StepTime
@@ -71,9 +71,7 @@ def _why_protected(families: Sequence[str], pure: _Sums | None, fmt: str) -> str
     if pure is None or not pure.seen:
         return f"autocast runs {what} in FP32 by its own lists"
     outcome = (
-        f"{pure.overflow} non-finite values"
-        if pure.overflow
-        else f"a relative error of {pure.error:.1e}"
+        f"{pure.overflow} non-finite values" if pure.overflow else f"a relative error of {pure.error:.1e}"
     )
     return (
         f"autocast computes {what} in FP32 by its own lists and hands on the result; "
@@ -86,7 +84,7 @@ def layers_of(
     measured: Measurements,
     solved: Solved,
     findings: Sequence[Finding],
-    times: Mapping[str, StepTime],
+    times: Mapping[ModeName, StepTime],
     device: Device,
 ) -> tuple[Layer, ...]:
     """One row for every module that runs ops of its own, in the order they first run."""
@@ -111,7 +109,12 @@ def layers_of(
             absmax[op.module] = max(absmax[op.module], measured.ranges[op.id].absmax)
     modules = dict(model.named_modules(remove_duplicate=False))
     bad = {
-        fmt: {m for f in findings if fmt in f.precisions and f.severity in ("high", "medium") for m in (f.module, *f.also_at)}
+        fmt: {
+            m
+            for f in findings
+            if fmt in f.precisions and f.severity in ("high", "medium")
+            for m in (f.module, *f.also_at)
+        }
         for fmt in ("fp16", "bf16", "tf32")
     }
     layers = []
@@ -130,7 +133,9 @@ def layers_of(
                 precision=precision,
                 why=_why(path, precision, solved, kinds[path], sums, candidates, device),
                 ops=tuple(kinds[path]),
-                parameters=sum(p.numel() for p in modules[path].parameters(recurse=False)) if path in modules else 0,
+                parameters=sum(p.numel() for p in modules[path].parameters(recurse=False))
+                if path in modules
+                else 0,
                 flops=flops[path],
                 candidates=candidates,
             )
@@ -141,7 +146,7 @@ def layers_of(
 def _candidates(
     path: str,
     sums: Mapping[ModeName, Mapping[str, _Sums]],
-    times: Mapping[str, StepTime],
+    times: Mapping[ModeName, StepTime],
     bad: Mapping[str, set[str]],
     absmax: float,
 ) -> dict[Precision, Candidate]:
@@ -154,18 +159,33 @@ def _candidates(
     result["tf32"] = _candidate(sums["tf32"].get(path), path in bad["tf32"], times.get("tf32"), path, absmax)
     time = times.get("fp32")
     result["fp32"] = Candidate(
-        safe=True, local_error=0.0, error=0.0, absmax=absmax, overflow=0.0, underflow=0.0,
-        time_us=time.modules.get(path) if time else None, time_kind="predicted" if time else None,
-    )  # fmt: skip
+        safe=True,
+        local_error=0.0,
+        error=0.0,
+        absmax=absmax,
+        overflow=0.0,
+        underflow=0.0,
+        time_us=time.modules.get(path) if time else None,
+        time_kind="predicted" if time else None,
+    )
     return result
 
 
 def _candidate(s: _Sums | None, bad: bool, time: StepTime | None, path: str, absmax: float) -> Candidate:
     us = time.modules.get(path) if time else None
-    kind = "predicted" if us is not None else None
+    kind: EvidenceKind | None = "predicted" if us is not None else None
     if s is None or not s.seen:
         # Nothing was rounded on the way to or in this layer: it ran exactly as in FP32.
-        return Candidate(safe=not bad, local_error=0.0, error=0.0, absmax=absmax, overflow=0.0, underflow=0.0, time_us=us, time_kind=kind)  # type: ignore[arg-type]  # fmt: skip
+        return Candidate(
+            safe=not bad,
+            local_error=0.0,
+            error=0.0,
+            absmax=absmax,
+            overflow=0.0,
+            underflow=0.0,
+            time_us=us,
+            time_kind=kind,
+        )
     return Candidate(
         safe=not bad,
         local_error=s.local,
@@ -174,7 +194,7 @@ def _candidate(s: _Sums | None, bad: bool, time: StepTime | None, path: str, abs
         overflow=s.overflow / s.numel if s.numel else 0.0,
         underflow=s.lost / s.numel if s.numel else 0.0,
         time_us=us,
-        time_kind=kind,  # type: ignore[arg-type]
+        time_kind=kind,
     )
 
 

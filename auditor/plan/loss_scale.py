@@ -41,10 +41,17 @@ def loss_scale_of(
     confidence = "low" if surrogate else "high"
     if histogram.nonzero == 0:
         return LossScale(
-            needed=False, initial=None, log2=None, safe_log2_range=None, headroom_binades=None, curve=(),
-            growth_interval=GROWTH_INTERVAL, confidence="low", reason=why_not or "no FP16 gradients were seen",
+            needed=False,
+            initial=None,
+            log2=None,
+            safe_log2_range=None,
+            headroom_binades=None,
+            curve=(),
+            growth_interval=GROWTH_INTERVAL,
+            confidence="low",
+            reason=why_not or "no FP16 gradients were seen",
             evidence=Evidence(kind="assumed"),
-        )  # fmt: skip
+        )
     absmax = math.ldexp(histogram.absmax, -run_log2)
     top = min(max(largest_safe_log2(absmax) or 0, 0), LARGEST_LOG2)
     curve = tuple(
@@ -64,7 +71,9 @@ def loss_scale_of(
     headroom = math.log2(FP16.max / math.ldexp(absmax, log2))
     unscaled = flush[0]
     if not fp16:
-        reason = "the plan computes in a format with FP32's exponent range (or in FP32), which needs no loss scale"
+        reason = (
+            "the plan computes in a format with FP32's exponent range (or in FP32), which needs no loss scale"
+        )
     else:
         reason = (
             f"at 2^{log2} the largest gradient lies {headroom:.1f} binades below FP16's largest value and "

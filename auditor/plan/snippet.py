@@ -9,7 +9,7 @@ _DTYPES = {"fp16": "torch.float16", "bf16": "torch.bfloat16"}
 
 
 def training_snippet(solved: Solved, scale: LossScale, device_type: str) -> str:
-    """Python for the user's loop: autocast dtype, regions, and the order of scaling, clipping and stepping."""
+    """Python for the user's loop: autocast, regions, and the order of scaling, clipping and stepping."""
     lines = ["import torch", ""]
     if solved.base == "tf32":
         lines += [
@@ -29,7 +29,7 @@ def training_snippet(solved: Solved, scale: LossScale, device_type: str) -> str:
             "        optimizer.zero_grad(set_to_none=True)",
         ]
         return "\n".join(lines) + "\n"
-    regions = {path: p for path, p in solved.regions.items()}
+    regions = solved.regions
     if regions:
         lines += ["from auditor.apply.regions import apply_regions", ""]
         lines += [f"apply_regions(model, {{  # {sum(p == 'fp32' for p in regions.values())} in FP32"]

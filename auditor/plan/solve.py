@@ -32,7 +32,9 @@ class Solved:
     reason: str
 
 
-def _promoted(model: nn.Module, record: OpRecord, base: Precision, regions: dict[str, Precision]) -> str | None:
+def _promoted(
+    model: nn.Module, record: OpRecord, base: Precision, regions: dict[str, Precision]
+) -> str | None:
     """Put the module of a culprit into FP32, its own children back to the base; returns its path, or None
     when the fault lies in the loss, outside any module."""
     path = record.op.module
@@ -74,7 +76,11 @@ def _attempt_base(
         same_as_stock = not regions and not fp32_loss and stock.mode.loss_scale == loss_scale
         if not same_as_stock:
             mode = Mode(
-                "plan", autocast=_DTYPE[base], regions=dict(regions), fp32_loss=fp32_loss, loss_scale=loss_scale
+                "plan",
+                autocast=_DTYPE[base],
+                regions=dict(regions),
+                fp32_loss=fp32_loss,
+                loss_scale=loss_scale,
             )
             run = run_mode(work, mode, base, measured, families)
         attempts.append(
@@ -110,7 +116,7 @@ def solve(
     A base that holds with fewer promotions beats one that needs more; BF16 wins ties, for it needs no
     loss scale.
     """
-    bases: list[Precision] = [p for p in ("bf16", "fp16") if p in device.precisions]  # type: ignore[misc]
+    bases: list[Precision] = [p for p in ("bf16", "fp16") if p in device.precisions]
     attempts: list[VerificationAttempt] = []
     held = []
     for base in bases:
@@ -123,7 +129,7 @@ def solve(
     if held:
         promoted, base, run, regions, reasons, fp32_loss = min(held, key=lambda h: h[0])
         reason = (
-            f"executed in {base} autocast with {promoted} region{'s' * (promoted != 1)} in FP32: {run.result.reason}"
+            f"executed in {base} autocast with {promoted} in FP32: {run.result.reason}"
             if promoted
             else f"executed in {base} autocast as it is: {run.result.reason}"
         )

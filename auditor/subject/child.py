@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
@@ -29,7 +30,9 @@ class CrashedChild(InternalProblem):
         self.traceback = trace
 
 
-def run_child(request: AuditRequest, progress: Progress, *, time_limit: float, memory_limit: int) -> tuple[Audit, str]:
+def run_child(
+    request: AuditRequest, progress: Progress, *, time_limit: float, memory_limit: int
+) -> tuple[Audit, str]:
     """Audit in a child process. Returns the audit and the tail of what the user's code printed.
 
     Raises the child's own AuditError, or SubjectProblem when it hangs, crashes, exits or is killed. On
@@ -37,9 +40,21 @@ def run_child(request: AuditRequest, progress: Progress, *, time_limit: float, m
     """
     read_end, write_end = os.pipe()
     with tempfile.TemporaryFile() as printed:
-        command = [sys.executable, "-m", "auditor.subject.worker", request.model_dump_json(), str(write_end), str(memory_limit)]
+        command = [
+            sys.executable,
+            "-m",
+            "auditor.subject.worker",
+            request.model_dump_json(),
+            str(write_end),
+            str(memory_limit),
+        ]
         child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.STDOUT, pass_fds=[write_end], start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+            pass_fds=[write_end],
+            start_new_session=True,
         )
         os.close(write_end)
         try:
@@ -60,7 +75,9 @@ def run_child(request: AuditRequest, progress: Progress, *, time_limit: float, m
             return read_audit(message["audit"]), tail
         if "error" in message:
             raise _error(message["error"])
-        raise SubjectProblem(_how_it_ended(child.returncode), where=request.model, next_step=_said(printed).strip() or None)
+        raise SubjectProblem(
+            _how_it_ended(child.returncode), where=request.model, next_step=_said(printed).strip() or None
+        )
 
 
 def _follow(pipe: int, progress: Progress, deadline: float) -> dict[str, Any] | None:
@@ -85,10 +102,8 @@ def _follow(pipe: int, progress: Progress, deadline: float) -> dict[str, Any] | 
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
     child.wait()
 
 
@@ -114,4 +129,6 @@ def _how_it_ended(code: int) -> str:
 def _error(described: dict[str, Any]) -> Exception:
     if described["traceback"]:
         return CrashedChild(described["what"], described["traceback"])
-    return ERRORS[described["kind"]](described["what"], where=described["where"], next_step=described["next_step"])
+    return ERRORS[described["kind"]](
+        described["what"], where=described["where"], next_step=described["next_step"]
+    )

@@ -52,7 +52,9 @@ def batch_arguments(contents: Any, path: Path) -> tuple[tuple[Any, ...], dict[st
             return tuple(contents.values()), {}
         return (), dict(contents)
     raise UsageProblem(
-        f"{path} holds a {type(contents).__name__}", where="--batch", next_step="store a tensor, a tuple or a dict of tensors"
+        f"{path} holds a {type(contents).__name__}",
+        where="--batch",
+        next_step="store a tensor, a tuple or a dict of tensors",
     )
 
 
@@ -72,14 +74,17 @@ def load_checkpoint(model: nn.Module, path: Path) -> None:
     if missing or unexpected or shapes:
         parts = []
         if missing:
-            parts.append(f"missing {missing[0]}{near_names(missing[0], unexpected)} and {len(missing) - 1} more")
+            parts.append(
+                f"missing {missing[0]}{near_names(missing[0], unexpected)} and {len(missing) - 1} more"
+            )
         if unexpected:
             parts.append(f"unexpected {unexpected[0]} and {len(unexpected) - 1} more")
         if shapes:
             k = shapes[0]
             parts.append(f"{k} is {tuple(state[k].shape)} in the file, {tuple(own[k].shape)} in the model")
         raise UsageProblem(
-            f"{path} does not fit the model: {'; '.join(parts)}", where="--checkpoint",
+            f"{path} does not fit the model: {'; '.join(parts)}",
+            where="--checkpoint",
             next_step="give the checkpoint of this architecture, or the model's factory as path.py:name",
         )
     model.load_state_dict(state)

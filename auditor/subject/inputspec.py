@@ -17,7 +17,9 @@ _FORM = re.compile(
     r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<shape>scalar|\d+(?:x\d+)*)"
     r"(?::(?P<dtype>\w+)(?:\[(?P<low>[^,\]]+),(?P<high>[^,\]]+)\])?)?"
 )
-_EXPECTED = 'expected [name=]SHAPE[:dtype[low,high]], such as "2x3x224x224:float32" or "ids=4x128:int64[0,30522]"'
+_EXPECTED = (
+    'expected [name=]SHAPE[:dtype[low,high]], such as "2x3x224x224:float32" or "ids=4x128:int64[0,30522]"'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +38,21 @@ def parse_input(text: str) -> InputSpec:
     match = _FORM.match(text)
     if match is None or match.end() != len(text):
         at = match.end() if match else 0
-        raise UsageProblem(f"cannot read this input:\n    {text}\n    {' ' * at}^ {_EXPECTED}", where="--input")
+        raise UsageProblem(
+            f"cannot read this input:\n    {text}\n    {' ' * at}^ {_EXPECTED}", where="--input"
+        )
     dtype = match["dtype"] or "float32"
     if dtype not in (*_FLOATS, *_INTEGERS, "bool"):
         known = ", ".join((*_FLOATS, *_INTEGERS, "bool"))
-        raise UsageProblem(f"unknown dtype {dtype!r} in {text!r}", where="--input", next_step=f"one of {known}")
+        raise UsageProblem(
+            f"unknown dtype {dtype!r} in {text!r}", where="--input", next_step=f"one of {known}"
+        )
     shape = () if match["shape"] == "scalar" else tuple(int(n) for n in match["shape"].split("x"))
     low, high = _bound(text, match["low"]), _bound(text, match["high"])
     if low is not None and high is not None and low >= high:
-        raise UsageProblem(f"the range of {text!r} is empty", where="--input", next_step="low must be below high")
+        raise UsageProblem(
+            f"the range of {text!r} is empty", where="--input", next_step="low must be below high"
+        )
     if dtype in _INTEGERS and any(b is not None and b != int(b) for b in (low, high)):
         raise UsageProblem(f"the range of {text!r} is not integer", where="--input")
     return InputSpec(match["name"], shape, dtype, low, high)

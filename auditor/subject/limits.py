@@ -16,13 +16,17 @@ def physical_memory() -> int:
 
 
 def parse_memory(text: str) -> int:
-    """"8GB", "512M", "80%" (of RAM) in bytes. Raises UsageProblem."""
+    """ "8GB", "512M", "80%" (of RAM) in bytes. Raises UsageProblem."""
     percent = re.fullmatch(r"(\d+(?:\.\d+)?)%", text.strip())
     if percent:
         return int(physical_memory() * float(percent[1]) / 100)
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
     if match is None:
-        raise UsageProblem(f"cannot read {text!r} as an amount of memory", where="--memory-limit", next_step="such as 8GB or 50%")
+        raise UsageProblem(
+            f"cannot read {text!r} as an amount of memory",
+            where="--memory-limit",
+            next_step="such as 8GB or 50%",
+        )
     return int(float(match[1]) * _UNITS[match[2].upper()])
 
 

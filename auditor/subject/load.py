@@ -58,7 +58,9 @@ def user_traceback(error: BaseException) -> str:
 
 def load_subject(request: AuditRequest) -> Subject:
     """Load the model, its inputs and its loss. Raises UsageProblem or SubjectProblem."""
-    path, _, name = request.model.partition(":") if not _is_windows_path(request.model) else (request.model, "", "")
+    path, _, name = (
+        request.model.partition(":") if not _is_windows_path(request.model) else (request.model, "", "")
+    )
     torch.manual_seed(request.seed)
     module = _import_file(Path(path)) if path.endswith(".py") else _import_module(path, name)
     model, entry = _find_model(module, name, path)
@@ -97,11 +99,8 @@ def _import_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     # Dataclasses and pickling look their module up by name.
     sys.modules[path.stem] = module
-    return _guarded(lambda: _executed(spec, module), f"importing {path}", str(path))
-
-
-def _executed(spec: Any, module: ModuleType) -> ModuleType:
-    spec.loader.exec_module(module)
+    loader = spec.loader
+    _guarded(lambda: loader.exec_module(module), f"importing {path}", str(path))
     return module
 
 
@@ -118,7 +117,8 @@ def _import_module(path: str, name: str) -> ModuleType:
         found = None
     if found is None:
         raise UsageProblem(f"no module named {path!r}", next_step="is it installed in this environment?")
-    return _guarded(lambda: importlib.import_module(path), f"importing {path}", path)
+    module: ModuleType = _guarded(lambda: importlib.import_module(path), f"importing {path}", path)
+    return module
 
 
 def _guarded(call: Callable[[], Any], doing: str, where: str) -> Any:
@@ -135,7 +135,9 @@ def _guarded(call: Callable[[], Any], doing: str, where: str) -> Any:
             raise
         kind = "it called sys.exit" if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
         frames = user_traceback(error)
-        raise SubjectProblem(f"{doing} failed: {kind}" + (f"\n{frames}" if frames else ""), where=where) from error
+        raise SubjectProblem(
+            f"{doing} failed: {kind}" + (f"\n{frames}" if frames else ""), where=where
+        ) from error
 
 
 def _find_model(module: ModuleType, name: str, path: str) -> tuple[nn.Module, str]:
@@ -170,7 +172,7 @@ def _find_model(module: ModuleType, name: str, path: str) -> tuple[nn.Module, st
 
 def _takes_nothing(cls: type) -> bool:
     try:
-        parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
+        parameters = list(inspect.signature(cls).parameters.values())
     except (TypeError, ValueError):
         return False
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -188,12 +190,16 @@ def _as_model(value: Any, name: str, path: str) -> tuple[nn.Module, str]:
     return model, f"{name}()"
 
 
-def _find_inputs(module: ModuleType, model: nn.Module, request: AuditRequest) -> tuple[tuple[Arguments, ...], str]:
+def _find_inputs(
+    module: ModuleType, model: nn.Module, request: AuditRequest
+) -> tuple[tuple[Arguments, ...], str]:
     if request.batches and request.inputs:
         raise UsageProblem("--input and --batch exclude each other")
     if request.batches:
         paths = [Path(p) for p in request.batches]
-        return tuple(batch_arguments(read_tensors(p, "--batch"), p) for p in paths), "--batch " + " ".join(request.batches)
+        return tuple(batch_arguments(read_tensors(p, "--batch"), p) for p in paths), "--batch " + " ".join(
+            request.batches
+        )
     if request.inputs:
         generator = torch.Generator().manual_seed(request.seed)
         specs = [parse_input(text) for text in request.inputs]
@@ -229,7 +235,11 @@ def _loss_caller(loss: Callable[..., Any]) -> Callable[[Any, Arguments], Any]:
     except (TypeError, ValueError):
         return lambda output, _inputs: loss(output)
     variadic = any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters)
-    required = [p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    required = [
+        p
+        for p in parameters
+        if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
 
     def call(output: Any, inputs: Arguments) -> Any:
         given = [*inputs[0], *inputs[1].values()]
@@ -256,7 +266,8 @@ def loss_of(subject: Subject, output: Any, inputs: Arguments) -> tuple[torch.Ten
     if isinstance(own, torch.Tensor):
         return own.mean() if own.dim() else own, "model_output"
     floats = [
-        t for t in torch.utils._pytree.tree_leaves(_leaves(output))
+        t
+        for t in torch.utils._pytree.tree_leaves(_leaves(output))
         if isinstance(t, torch.Tensor) and t.is_floating_point() and t.numel()
     ]
     if not floats:

@@ -34,13 +34,22 @@ def main(argv: list[str]) -> int:
     try:
         from auditor.pipeline import audit
 
-        result = audit(request, lambda stage, done, total: send({"stage": stage, "done": done, "total": total}))
+        result = audit(
+            request, lambda stage, done, total: send({"stage": stage, "done": done, "total": total})
+        )
         send({"audit": result.model_dump_json()})
     except AuditError as error:
         send(_described(error))
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
-            send(_described(SubjectProblem("the model needs more memory than the limit", next_step="raise --memory-limit, or give smaller inputs")))
+            send(
+                _described(
+                    SubjectProblem(
+                        "the model needs more memory than the limit",
+                        next_step="raise --memory-limit, or give smaller inputs",
+                    )
+                )
+            )
         else:
             send(_described(InternalProblem(f"{type(error).__name__}: {error}"), traceback.format_exc()))
     except Exception as error:

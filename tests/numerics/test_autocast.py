@@ -28,7 +28,8 @@ PROBE = textwrap.dedent(
         seen["var of half"] = half.var().dtype
         seen["gelu of half"] = F.gelu(half).dtype
         seen["cross_entropy of half"] = F.cross_entropy(half, torch.arange(4)).dtype
-        seen["scatter_add mixed"] = torch.zeros(4, 4).scatter_add(0, torch.zeros(4, 4, dtype=torch.long), half).dtype
+        where = torch.zeros(4, 4, dtype=torch.long)
+        seen["scatter_add mixed"] = torch.zeros(4, 4).scatter_add(0, where, half).dtype
         F.binary_cross_entropy(x.sigmoid(), x.detach())
         with torch.autocast("cuda", enabled=False):
             seen["inside cuda autocast off"] = F.linear(x, x).dtype
@@ -44,7 +45,9 @@ PROBE = textwrap.dedent(
 def test_ops_run_where_cuda_runs_them() -> None:
     import json
 
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", PROBE], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PROBE], capture_output=True, text=True, check=True
+    )
     seen, refused = json.loads(done.stdout)
     half, single = "torch.float16", "torch.float32"
     assert seen == {

@@ -39,8 +39,12 @@ OPS: dict[str, Callable[[torch.dtype], torch.Tensor]] = {
     "addmm": lambda d: F.linear(data(8, 64).to(d), data(32, 64, seed=1).to(d), data(32, seed=2).to(d)),
     "conv2d": lambda d: F.conv2d(data(2, 8, 10, 10).to(d), data(16, 8, 3, 3, seed=1).to(d)),
     "softmax": lambda d: torch.softmax(data(16, 50).to(d), -1),
-    "layer_norm": lambda d: F.layer_norm(data(16, 64).to(d), (64,), data(64, seed=1).to(d), data(64, seed=2).to(d)),
-    "group_norm": lambda d: F.group_norm(data(4, 16, 6).to(d), 4, data(16, seed=1).to(d), data(16, seed=2).to(d)),
+    "layer_norm": lambda d: F.layer_norm(
+        data(16, 64).to(d), (64,), data(64, seed=1).to(d), data(64, seed=2).to(d)
+    ),
+    "group_norm": lambda d: F.group_norm(
+        data(4, 16, 6).to(d), 4, data(16, seed=1).to(d), data(16, seed=2).to(d)
+    ),
     "gelu": lambda d: F.gelu(data(1000).to(d)),
     "silu": lambda d: F.silu(data(1000).to(d)),
     "exp": lambda d: data(1000).to(d).exp(),

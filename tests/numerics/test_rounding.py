@@ -39,7 +39,9 @@ def test_fp16_is_numpys(value: float) -> None:
 
 @given(ANY_FLOAT32)
 def test_bf16_is_ml_dtypes(value: float) -> None:
-    assert same(round_value(value, "bf16"), float(np.float32(value).astype(ml_dtypes.bfloat16).astype(np.float32)))
+    assert same(
+        round_value(value, "bf16"), float(np.float32(value).astype(ml_dtypes.bfloat16).astype(np.float32))
+    )
 
 
 @given(ANY_FLOAT32)
@@ -73,7 +75,9 @@ def test_a_strided_tensor_is_rounded_in_place_of_its_elements() -> None:
     assert round_to(x, "tf32").tolist() == [[1 + 2.0**-10, 7.0], [5.0, 1.0]]
 
 
-@pytest.mark.parametrize(("name", "dtype"), [("fp16", torch.float16), ("bf16", torch.bfloat16), ("fp32", torch.float32)])
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("fp16", torch.float16), ("bf16", torch.bfloat16), ("fp32", torch.float32)]
+)
 def test_formats_are_torchs(name: str, dtype: torch.dtype) -> None:
     fmt, info = FORMATS[name], torch.finfo(dtype)
     assert (fmt.max, fmt.tiny, fmt.smallest) == (info.max, info.tiny, info.smallest_normal * info.eps)

@@ -1,0 +1,101 @@
+"""Where an audit's numbers come from: the subject, the machine, and what limits their certainty."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Iterator
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from auditor.contract import Environment, Note, SubjectInfo, TargetInfo, TensorSpec
+from auditor.measure import Measurements
+from auditor.subject.load import LossKind, Subject
+from auditor.subject.request import AuditRequest
+
+_LOSS_WORDS = {
+    "user": "loss() of the file",
+    "model_output": "the output's own .loss",
+    "surrogate": "a surrogate: the mean of every output under fixed random signs",
+    "none": "none: no floating output",
+}
+_EMULATED = (
+    "16-bit and TF32 results are emulated: each op runs in FP32 on rounded inputs and its result is rounded, "
+    "under CUDA's autocast lists. Reduction order and fused kernels differ on a real GPU."
+)
+_PREDICTED = (
+    "Times are predicted by a roofline with assumed efficiencies; they rank modes, they do not measure them."
+)
+_ONE_BATCH = "Ranges are those of the inputs given; larger values in other batches are not seen."
+_SURROGATE = (
+    "There was no loss, so gradient evidence is from a surrogate and the loss scale of low confidence."
+)
+_NO_GRADIENTS = "No parameter received a gradient: there is no evidence on the backward pass."
+_EVAL = "The model was audited in eval mode, as it was handed over; --train audits the training step."
+_TF32_DEFAULT = (
+    "The FP32 row computes everything in FP32; PyTorch lets convolutions use TF32 by default on this GPU, "
+    "so a plain run may be nearer to the TF32 row."
+)
+
+
+def subject_info(
+    subject: Subject, request: AuditRequest, measured: Measurements, kind: LossKind
+) -> SubjectInfo:
+    """What was audited, as the report tells it."""
+    args, kwargs = subject.batches[0]
+    named = [*((str(i), t) for i, t in enumerate(args)), *kwargs.items()]
+    specs = [
+        TensorSpec(name=name, shape=tuple(t.shape), dtype=str(t.dtype)[6:])
+        for name, value in named
+        for t in tree_leaves(value)
+        if isinstance(t, torch.Tensor)
+    ]
+    backward = [op for op in measured.trace.ops if op.phase == "backward" and op.family != "view"]
+    paired = sum(op.forward_id is not None for op in backward)
+    return SubjectInfo(
+        source=subject.source,
+        entry=subject.entry,
+        model_type=type(subject.model).__name__,
+        parameters=sum(p.numel() for p in subject.model.parameters()),
+        inputs=tuple(specs),
+        inputs_from=subject.inputs_from,
+        loss=_LOSS_WORDS[kind],
+        loss_kind=kind,
+        training=subject.model.training,
+        capture="eager",
+        seed=request.seed,
+        ops=len(measured.trace.ops),
+        paired_backward=paired / len(backward) if backward else 1.0,
+    )
+
+
+def notes_of(measured: Measurements, kind: LossKind, target: TargetInfo, subject: Subject) -> Iterator[Note]:
+    """What a reader must know about the certainty of this audit."""
+    yield Note(code="emulated", message=_EMULATED)
+    yield Note(code="predicted-times", message=_PREDICTED)
+    yield Note(code="one-batch", message=_ONE_BATCH)
+    if "tf32" in target.tensor_cores:
+        yield Note(code="tf32-default", message=_TF32_DEFAULT)
+    if kind == "surrogate":
+        yield Note(code="surrogate-loss", message=_SURROGATE)
+    if not measured.reference.gradients:
+        yield Note(code="no-gradients", message=_NO_GRADIENTS)
+    if target.chosen_because.startswith("no --target"):
+        yield Note(code="default-target", message=f"{target.chosen_because}.")
+    if not subject.model.training:
+        yield Note(code="eval-mode", message=_EVAL)
+    if measured.reference_problem:
+        yield Note(code="fp32-unsound", message=f"{measured.reference_problem}.")
+
+
+def environment_of(request: AuditRequest, started: float) -> Environment:
+    """The machine and the command; `started` is the monotonic time the audit began."""
+    return Environment(
+        python=platform.python_version(),
+        torch=torch.__version__,
+        platform=platform.platform(),
+        cpu=platform.processor() or platform.machine(),
+        command=request.command,
+        seconds=time.monotonic() - started,
+    )
