@@ -63,8 +63,9 @@ class Measurements:
     runs: dict[ModeName, ModeRun] = field(default_factory=dict)
 
 
-def run_reference(work: Work, families: OpFamilies) -> Measurements:
-    """The recorded FP32 step with the range of everything. Raises SubjectProblem when the step fails."""
+def run_reference(work: Work, families: OpFamilies, *, sensitivity: bool = True) -> Measurements:
+    """The recorded FP32 step with the range of everything, and (in two more steps) how sensitive it is to
+    rounded weights. Raises SubjectProblem when the step fails."""
     ranges: dict[int, BinadeHistogram] = {}
 
     def observe(op: Op, _args: Any, _kwargs: Any, out: Any) -> None:
@@ -90,7 +91,7 @@ def run_reference(work: Work, families: OpFamilies) -> Measurements:
         weights={n: binade_histogram(p) for n, p in work.model.named_parameters() if p.is_floating_point()},
         weight_gradients={n: binade_histogram(g) for n, g in outcome.gradients.items()},
         integer_inputs=_integer_inputs(work),
-        sensitivity=_sensitivities(work, outcome, families),
+        sensitivity=_sensitivities(work, outcome, families) if sensitivity else {},
     )
 
 
@@ -114,6 +115,12 @@ def _cannot_run(failure: Failure, work: Work) -> SubjectProblem:
         if isinstance(t, torch.Tensor)
     )
     where = f"{failure.file}:{failure.line}" if failure.file else None
+    if isinstance(failure.exception, MemoryError) or "can't allocate memory" in failure.text:
+        return SubjectProblem(
+            "the model needs more memory than the limit allows",
+            where=where,
+            next_step="raise --memory-limit, or give smaller inputs",
+        )
     frames = user_traceback(failure.exception)
     return SubjectProblem(
         f"the model fails in FP32: {type(failure.exception).__name__}: {failure.text}"
@@ -131,6 +138,19 @@ def _nonfinite_reference(outcome: Outcome) -> str | None:
         return f"{bad} of {len(outcome.outputs)} outputs hold NaN or infinite values already in FP32"
     grads = [n for n, g in outcome.gradients.items() if not bool(torch.isfinite(g).all())]
     return f"the gradient of {grads[0]} is non-finite already in FP32" if grads else None
+
+
+def unsound_ops(measured: Measurements) -> list[Op]:
+    """Where an unsound FP32 step goes wrong: the first ops, forward or else backward, that make non-finite
+    values of finite ones. Filling a mask with -inf is no fault."""
+    bad = {i for i, histogram in measured.ranges.items() if histogram.nonfinite}
+    found = [
+        op
+        for op in measured.trace.ops
+        if op.id in bad and op.family != "mask_fill" and not bad.intersection(op.producers)
+    ]
+    forward = [op for op in found if op.phase == "forward"]
+    return (forward or found)[:1] if measured.reference_problem else []
 
 
 def _integer_inputs(work: Work) -> frozenset[str]:

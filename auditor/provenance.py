@@ -80,7 +80,10 @@ def notes_of(measured: Measurements, kind: LossKind, target: TargetInfo, subject
     if kind == "surrogate":
         yield Note(code="surrogate-loss", message=_SURROGATE)
     if not measured.reference.gradients:
-        yield Note(code="no-gradients", message=_NO_GRADIENTS)
+        detached = (
+            " loss() returned a tensor that is cut off from the model (detached?)." if kind == "user" else ""
+        )
+        yield Note(code="no-gradients", message=_NO_GRADIENTS + detached)
     if target.chosen_because.startswith("no --target"):
         yield Note(code="default-target", message=f"{target.chosen_because}.")
     if not subject.model.training:

@@ -71,9 +71,13 @@ def apply_regions(model: nn.Module, precisions: Mapping[str, str], device_type: 
             entered.append(region)
             return (args, kwargs) if narrow else (widen_half(args), widen_half(kwargs))
 
-        def leave(_module: nn.Module, *_: Any, entered: list[torch.autocast] = entered) -> None:
-            if entered:
-                entered.pop().__exit__(None, None, None)
+        def leave(
+            _module: nn.Module, _args: Any, output: Any, entered: list[torch.autocast] = entered
+        ) -> Any:
+            if not entered:
+                return output
+            entered.pop().__exit__(None, None, None)
+            return output if torch.is_autocast_enabled(device_type) else widen_half(output)
 
         handles.append(modules[path].register_forward_pre_hook(enter, with_kwargs=True))
         handles.append(modules[path].register_forward_hook(leave, always_call=True))

@@ -66,7 +66,8 @@ class ModuleStack:
 _user_file: dict[str, bool] = {}
 
 
-def _is_user_file(filename: str) -> bool:
+def is_user_file(filename: str) -> bool:
+    """Whether a frame of this file is the user's own code rather than torch's or ours."""
     known = _user_file.get(filename)
     if known is None:
         known = _user_file[filename] = not filename.startswith(_PLUMBING)
@@ -77,7 +78,7 @@ def user_line(frame: FrameType | None = None) -> tuple[str, int] | None:
     """(file, line) of the innermost Python frame outside torch and this package, or None."""
     frame = frame or sys._getframe(1)
     while frame is not None:
-        if _is_user_file(frame.f_code.co_filename):
+        if is_user_file(frame.f_code.co_filename):
             return frame.f_code.co_filename, frame.f_lineno
         frame = frame.f_back
     return None
@@ -88,7 +89,7 @@ def user_line_of(error: BaseException) -> tuple[str, int] | None:
     place = None
     trace = error.__traceback__
     while trace is not None:
-        if _is_user_file(trace.tb_frame.f_code.co_filename):
+        if is_user_file(trace.tb_frame.f_code.co_filename):
             place = trace.tb_frame.f_code.co_filename, trace.tb_lineno
         trace = trace.tb_next
     return place

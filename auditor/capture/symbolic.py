@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from torch import fx, nn
 
+from auditor.capture.site import is_user_file
+
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
@@ -41,7 +43,8 @@ def _static(node: fx.Node, modules: dict[str, nn.Module]) -> StaticOp:
     stack = node.meta.get("nn_module_stack") or {}
     path = str(node.target) if node.op == "call_module" else (list(stack.values())[-1][0] if stack else "")
     frames = _FRAME.findall(node.meta.get("stack_trace") or node.stack_trace or "")
-    file, line = (frames[-1][0], int(frames[-1][1])) if frames else (None, None)
+    own = [(file, int(line)) for file, line in frames if is_user_file(file)]
+    file, line = own[-1] if own else (None, None)
     constants = {
         str(key): float(value)
         for key, value in [*enumerate(node.args), *node.kwargs.items()]

@@ -4,58 +4,67 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from rich.console import Console
 
 from auditor.errors import UsageProblem
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def option(*names: str, **settings: Any) -> Callable[[F], F]:
+    """An option with its environment twin: --time-limit reads AMPAUDIT_TIME_LIMIT."""
+    flag = next(n for n in names if n.startswith("--")).split("/")[0]
+    return click.option(*names, envvar="AMPAUDIT_" + flag[2:].replace("-", "_").upper(), **settings)
+
 
 @click.command("audit")
 @click.argument("model")
-@click.option(
+@option(
     "--input",
     "inputs",
     multiple=True,
     metavar="SPEC",
     help='An input, such as "2x3x224x224:float32" or "ids=4x128:int64[0,30522]"; repeatable.',
 )
-@click.option(
+@option(
     "--batch",
     "batches",
     multiple=True,
     metavar="FILE",
     help="Inputs from a .pt, .npz or .safetensors file; repeatable.",
 )
-@click.option("--checkpoint", metavar="FILE", help="State dict to load: .pt or .safetensors.")
-@click.option(
+@option("--checkpoint", metavar="FILE", help="State dict to load: .pt or .safetensors.")
+@option(
     "--target",
     metavar="NAME",
     help='A GPU of the catalogue ("A100-SXM4-80GB"), "cuda" for the live one, or "cpu".',
 )
-@click.option(
+@option(
     "--mode",
     type=click.Choice(["autocast", "pure"]),
     default="autocast",
     show_default=True,
     help="What the verdict speaks of: torch.autocast, or the whole model cast.",
 )
-@click.option(
+@option(
     "--train/--eval",
     "training",
     default=None,
     help="Put the model in train or eval mode [default: as the file leaves it].",
 )
-@click.option(
+@option(
     "--optimizer",
     type=click.Choice(["adamw", "adam", "sgd", "sgd-momentum", "adafactor"]),
     default="adamw",
     show_default=True,
     help="For the memory estimate.",
 )
-@click.option(
+@option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("ampaudit-report"),
@@ -63,21 +72,21 @@ from auditor.errors import UsageProblem
     metavar="DIR",
     help="Where the reports go.",
 )
-@click.option(
+@option(
     "--format",
     "formats",
     multiple=True,
     metavar="NAMES",
     help="html, json, md, sarif; comma separated or repeated [default: html,json].",
 )
-@click.option(
+@option(
     "--seed",
     type=int,
     default=0,
     show_default=True,
     help="For inputs, dropout and the model's own construction.",
 )
-@click.option(
+@option(
     "--time-limit",
     type=click.FloatRange(min=1),
     default=900.0,
@@ -85,17 +94,17 @@ from auditor.errors import UsageProblem
     metavar="SECONDS",
     help="For loading and running the model.",
 )
-@click.option(
+@option(
     "--memory-limit",
     default="85%",
     show_default=True,
     metavar="SIZE",
     help='For the model\'s process: "8GB", or a share of RAM.',
 )
-@click.option("-q", "--quiet", is_flag=True, help="Print the verdict line only.")
-@click.option("-v", "--verbose", is_flag=True, help="Print every finding and what the model printed.")
-@click.option("--no-progress", is_flag=True, help="No progress bar.")
-@click.option("--debug", is_flag=True, help="Show ampaudit's own traceback on errors.")
+@option("-q", "--quiet", is_flag=True, help="Print the verdict line only.")
+@option("-v", "--verbose", is_flag=True, help="Print every finding and what the model printed.")
+@option("--no-progress", is_flag=True, help="No progress bar.")
+@option("--debug", is_flag=True, help="Show ampaudit's own traceback on errors.")
 def command(
     model: str,
     formats: tuple[str, ...],

@@ -56,7 +56,6 @@ class _Commands(click.Group):
     no_args_is_help=True,
     context_settings={
         "help_option_names": ["-h", "--help"],
-        "auto_envvar_prefix": "AMPAUDIT",
         "max_content_width": 100,
     },
 )

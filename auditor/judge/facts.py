@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from auditor.devices.catalogue_reader import Device
 from auditor.devices.roofline import misaligned
 from auditor.judge.evaluate import Site
 from auditor.judge.vocabulary import defaults
-from auditor.measure import Measurements, ModeRun
+from auditor.measure import Measurements, ModeRun, unsound_ops
 from auditor.numerics.blame import jump
 from auditor.numerics.formats import FORMATS
 from auditor.numerics.shadow import OpRecord
@@ -176,6 +177,14 @@ def cases_of(
     measurements: Measurements, device: Device, families: OpFamilies
 ) -> Iterator[tuple[dict[str, Any], Site]]:
     """(facts, site) of every op that computed something, in every low-precision mode that ran."""
+    for op in unsound_ops(measurements):
+        facts = {**defaults(), "op": op.name, "family": op.family, "phase": op.phase}
+        facts["fp32_nonfinite"] = measurements.ranges[op.id].nonfinite
+        for precision, mode in itertools.product(("fp16", "bf16"), ("autocast", "pure")):
+            yield (
+                {**facts, "precision": precision, "mode": mode},
+                Site(op.module, op.file, op.line, "measured"),
+            )
     for run in measurements.runs.values():
         integers = integer_ops(run.ops, measurements.integer_inputs)
         consumers: dict[int, list[OpRecord]] = {}

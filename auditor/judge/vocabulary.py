@@ -31,6 +31,7 @@ VOCABULARY: dict[str, Fact] = {
     "confirmed": Fact(False, "the run was repeated with only this line in FP32, and came out well"),
     "mode_error": Fact(0.0, "relative error of the mode's outputs"),
     "gradient_error": Fact(0.0, "relative error of the mode's gradients"),
+    "fp32_nonfinite": Fact(0, "non-finite values this op makes of finite ones already in FP32"),
     # values
     "numel": Fact(0, "elements of the output"),
     "absmax": Fact(0.0, "largest magnitude of the output in FP32"),

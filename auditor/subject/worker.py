@@ -40,6 +40,8 @@ def main(argv: list[str]) -> int:
         send({"audit": result.model_dump_json()})
     except AuditError as error:
         send(_described(error))
+    except SystemExit:
+        send(_described(SubjectProblem("the model called sys.exit", where=request.model)))
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
             send(

@@ -34,6 +34,24 @@ def test_a_region_and_what_lies_below_it() -> None:
     assert dtypes(net) == [torch.bfloat16, torch.float32, torch.bfloat16]
 
 
+def test_what_a_narrow_child_returns_into_a_wide_region_is_widened() -> None:
+    class Product(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Linear(4, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.inner(x)
+            return y @ y.t()
+
+    net = nn.Sequential(Product())
+    with (
+        apply_regions(net, {"0": "fp32", "0.inner": "bf16"}, "cpu"),
+        torch.autocast("cpu", dtype=torch.bfloat16),
+    ):
+        assert net(torch.randn(2, 4)).dtype == torch.float32
+
+
 def test_removing_restores_the_model() -> None:
     net = model()
     regions = apply_regions(net, {"1": "fp32"}, "cpu")

@@ -53,6 +53,7 @@ class Case(NamedTuple):
 
 
 CASES: dict[str, Case] = {
+    "nonfinite-in-fp32": Case("high", {"fp32_nonfinite": 3}, {"fp32_nonfinite": 0}),
     "product-overflow": Case("high", {**BROKEN, **BEYOND, "family": "matmul"}, {**WITHIN, "headroom": 2.5}),
     "sum-overflow": Case("high", {**BROKEN, **BEYOND, "family": "add"}, {"origin": False}),
     "square-overflow": Case("high", {**BROKEN, **BEYOND, "family": "mul"}, {"phase": "backward"}),
@@ -254,10 +255,12 @@ ANY_FACTS = st.fixed_dictionaries(
 
 @given(ANY_FACTS)
 def test_serious_only_with_proof(facts: dict[str, Any]) -> None:
-    """No rule is high or medium unless the op raised, or the run came out badly and this op is to blame."""
+    """No rule is high or medium unless the op raised, FP32 itself is non-finite, or the run came out badly
+    and this op is to blame."""
     for rule in RULES.values():
         for hit in hits_of(facts, (rule,)):
-            if hit.level.severity in ("high", "medium") and not facts["refused_by"]:
+            proven = facts["refused_by"] or facts["fp32_nonfinite"]
+            if hit.level.severity in ("high", "medium") and not proven:
                 assert facts["culprit"]
                 assert facts["verdict"] == {"high": "broken", "medium": "degraded"}[hit.level.severity]
 
