@@ -16,7 +16,7 @@ import json
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -121,10 +121,12 @@ def summary(scores: dict[str, Score]) -> None:
     localised = sum(bool(s.localised) for s in faults.values())
     right, known = sum(s.modes_right for s in scores.values()), sum(s.modes_known for s in scores.values())
     each = sorted(s.seconds for s in scores.values())
+    alarms = sum(bool(s.false_alarms) for s in scores.values())
     print(
-        f"recall {found}/{count} = {found / max(count, 1):.1%}, localised {localised}/{count} = "
-        f"{localised / max(count, 1):.1%}, false alarms on {sum(bool(s.false_alarms) for s in scores.values())} of "
-        f"{len(scores)} cases, mode verdicts {right}/{known}, median {each[len(each) // 2]:.1f} s a case"
+        f"recall {found}/{count} = {found / max(count, 1):.1%}, "
+        f"localised {localised}/{count} = {localised / max(count, 1):.1%}, "
+        f"false alarms on {alarms} of {len(scores)} cases, mode verdicts {right}/{known}, "
+        f"median {each[len(each) // 2]:.1f} s a case"
     )
 
 
@@ -136,9 +138,8 @@ def against_baseline(scores: dict[str, Score]) -> list[str]:
         before = expected.get(name)
         if before is None:
             continue
-        worse += [
-            f"{name} is no longer {k}" for k in ("found", "localised") if before[k] and not asdict(s)[k]
-        ]
+        lost = [k for k in ("found", "localised") if before[k] and not getattr(s, k)]
+        worse += [f"{name} is no longer {k}" for k in lost]
         if s.false_alarms and not before["alarms"]:
             worse.append(f"{name} raises a false alarm: {s.false_alarms[0]}")
         if s.modes_right < before["modes_right"]:
@@ -147,9 +148,8 @@ def against_baseline(scores: dict[str, Score]) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    names = [a for a in arguments if not a.startswith("--")] or sorted(
-        p.name for p in ROOT.iterdir() if p.is_dir()
-    )
+    everything = sorted(p.name for p in ROOT.iterdir() if p.is_dir())
+    names = [a for a in arguments if not a.startswith("--")] or everything
     with ThreadPoolExecutor(2) as pool:
         scores = dict(zip(names, pool.map(score, [ROOT / n for n in names]), strict=True))
     summary(scores)

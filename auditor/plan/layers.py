@@ -40,7 +40,7 @@ class _Sums:
 def _sum_up(records: Sequence[OpRecord]) -> dict[str, _Sums]:
     sums: dict[str, _Sums] = defaultdict(_Sums)
     for record in records:
-        if record.comparison is None or record.op.phase != "forward":
+        if record.comparison is None or record.op.phase != "forward" or not record.op.module_type:
             continue
         s, seen = sums[record.op.module], record.comparison
         s.seen = True
@@ -59,22 +59,35 @@ def _runs_low(ops: Sequence[Op]) -> dict[str, bool]:
     votes: dict[str, list[bool]] = defaultdict(list)
     weights: dict[str, list[bool]] = defaultdict(list)
     for op in ops:
-        if op.phase != "forward" or op.family in _PLUMBING or not op.outputs:
+        if op.phase != "forward" or op.family in _PLUMBING or not op.outputs or not op.module_type:
             continue
         low = any(t.dtype in _LOW for t in op.inputs)
         (weights if op.flops else votes)[op.module].append(low)
     return {m: any(weights[m]) if weights[m] else any(votes[m]) for m in {*votes, *weights}}
 
 
-def _why_protected(families: Sequence[str], pure: _Sums | None, fmt: str) -> str:
+def _widened(ops: Sequence[Op]) -> set[str]:
+    """Modules into which autocast casts 16-bit tensors up to FP32."""
+    return {
+        op.module
+        for op in ops
+        if op.family == "cast"
+        and op.phase == "forward"
+        and any(t.dtype in _LOW for t in op.inputs)
+        and any(t.dtype == "float32" for t in op.outputs)
+    }
+
+
+def _why_protected(families: Sequence[str], pure: _Sums | None, fmt: str, widened: bool) -> str:
     what = " and ".join(f for f in families if f not in _PLUMBING)
+    how = "by its own lists and hands on the result" if widened else "for its inputs are FP32"
     if pure is None or not pure.seen:
-        return f"autocast runs {what} in FP32 by its own lists"
+        return f"autocast leaves {what} in FP32 {how}"
     outcome = (
         f"{pure.overflow} non-finite values" if pure.overflow else f"a relative error of {pure.error:.1e}"
     )
     return (
-        f"autocast computes {what} in FP32 by its own lists and hands on the result; "
+        f"autocast computes {what} in FP32 {how}; "
         f"cast to {fmt} throughout, this layer would have {outcome} (values up to {pure.absmax:.3g})"
     )
 
@@ -102,7 +115,7 @@ def layers_of(
             kinds[op.module].append(op.family)
     sums = {name: _sum_up(run.records) for name, run in measured.runs.items()}
     plan_ops = solved.run.ops if solved.run is not None else measured.trace.ops
-    low = _runs_low(plan_ops)
+    low, widened = _runs_low(plan_ops), _widened(plan_ops)
     absmax: dict[str, float] = defaultdict(float)
     for op in forward:
         if op.id in measured.ranges:
@@ -131,7 +144,7 @@ def layers_of(
                 file=op.file,
                 line=op.line,
                 precision=precision,
-                why=_why(path, precision, solved, kinds[path], sums, candidates, device),
+                why=_why(path, precision, solved, kinds[path], sums, candidates, device, widened),
                 ops=tuple(kinds[path]),
                 parameters=sum(p.numel() for p in modules[path].parameters(recurse=False))
                 if path in modules
@@ -206,6 +219,7 @@ def _why(
     sums: Mapping[ModeName, Mapping[str, _Sums]],
     candidates: Mapping[Precision, Candidate],
     device: Device,
+    widened: set[str],
 ) -> str:
     if path in solved.reasons:
         return f"kept in FP32: {solved.reasons[path]}"
@@ -216,4 +230,4 @@ def _why(
         c = candidates[base]
         where = "on tensor cores" if base in device.tensor_cores else "in 16 bit"
         return f"runs {where} with {c.error or 0.0:.1e} relative error (values up to {c.absmax or 0.0:.3g})"
-    return _why_protected(kinds, sums[_STOCK[base][1]].get(path), base.upper())
+    return _why_protected(kinds, sums[_STOCK[base][1]].get(path), base.upper(), path in widened)
