@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Container
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -10,10 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from auditor import toml
 
 
 class Patterns:
@@ -57,7 +53,7 @@ class OpFamilies:
 
 @cache
 def load_families() -> OpFamilies:
-    data = tomllib.loads((files("auditor.rules") / "ops.toml").read_text(encoding="utf-8"))
+    data = toml.loads((files("auditor.rules") / "ops.toml").read_text(encoding="utf-8"))
     lists = {name: tuple(patterns) for name, patterns in data["lists"].items()}
     with_kernel = Patterns(lists["has_half_kernel"])
     return OpFamilies(

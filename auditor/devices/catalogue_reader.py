@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
-import sys
 from functools import cache
 from importlib.resources import files
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from auditor import toml
 from auditor.contract import LowPrecision, Precision
 from auditor.errors import UsageProblem, near_names
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 # The target where no GPU is at hand: common in clouds, and able to do every format, so that no option is
 # hidden from someone who did not think of naming a card.
@@ -115,7 +110,7 @@ def load_catalogue() -> dict[str, Device]:
     devices: list[Device] = []
     for file in files("auditor.devices.catalogue").iterdir():
         if file.name.endswith(".toml"):
-            entries = tomllib.loads(file.read_text(encoding="utf-8"))["device"]
+            entries = toml.loads(file.read_text(encoding="utf-8"))["device"]
             devices += [Device.model_validate(entry) for entry in entries]
     return {d.name: d for d in sorted(devices, key=lambda d: (d.year, d.name))}
 
