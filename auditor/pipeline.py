@@ -60,13 +60,14 @@ def audit(request: AuditRequest, progress: Progress) -> Audit:
             next_step="precision matters only to models that compute with floats",
         )
     progress("judging", 6, 7)
-    hits, statuses = evaluate(rules, cases_of(measured, device, families))
-    findings, suppressed = split_suppressed([_with_source(f) for f in findings_of(hits)])
     kind = loss_kind()
 
     def scale_for(fp16: bool) -> LossScale:
         return _loss_scale(measured, subject, fp16=fp16, surrogate=kind == "surrogate")
 
+    cases = cases_of(measured, device, families, scale_for(True).log2)
+    hits, statuses = evaluate(rules, cases)
+    findings, suppressed = split_suppressed([_with_source(f) for f in findings_of(hits)])
     progress("executing the plan", 6, 7)
     solved = solve(work, measured, families, device, scale_for)
     scale = scale_for(solved.base == "fp16")

@@ -173,10 +173,24 @@ def _chain(
     return tuple(links)
 
 
+def _gradient_facts(run: ModeRun, record: OpRecord, log2_scale: int | None) -> dict[str, Any]:
+    """What becomes of an op's FP16 gradients at the recommended loss scale."""
+    if record.gradient is None or log2_scale is None:
+        return {}
+    shift = log2_scale - round(math.log2(run.mode.loss_scale))
+    return {
+        "flushed_at_scale": record.gradient.flush_share(FORMATS["fp16"], shift),
+        "overflow_at_scale": record.gradient.overflow_share(FORMATS["fp16"], shift),
+    }
+
+
 def cases_of(
-    measurements: Measurements, device: Device, families: OpFamilies
+    measurements: Measurements, device: Device, families: OpFamilies, log2_scale: int | None
 ) -> Iterator[tuple[dict[str, Any], Site]]:
-    """(facts, site) of every op that computed something, in every low-precision mode that ran."""
+    """(facts, site) of every op that computed something, in every low-precision mode that ran.
+
+    `log2_scale` is the recommended loss scale's exponent, None when none could be established.
+    """
     for op in unsound_ops(measurements):
         facts = {**defaults(), "op": op.name, "family": op.family, "phase": op.phase}
         facts["fp32_nonfinite"] = measurements.ranges[op.id].nonfinite
@@ -210,6 +224,7 @@ def cases_of(
                 device=device,
                 families=families,
             )
+            facts.update(_gradient_facts(run, record, log2_scale))
             chain = _chain(record, run, consumers) if culprit else ()
             yield facts, Site(record.op.module, record.op.file, record.op.line, "emulated", chain)
         failure = run.outcome_failure

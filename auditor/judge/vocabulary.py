@@ -66,6 +66,10 @@ VOCABULARY: dict[str, Fact] = {
     "flips": Fact(0, "integer or boolean results that differ from FP32"),
     "flip_share": Fact(0.0, "share of the integer or boolean results that differ", "share"),
     "integers": Fact(False, "the values are integers by origin: ids, positions, counts"),
+    "flushed_at_scale": Fact(
+        0.0, "share of these FP16 gradients that are zero at the recommended loss scale"
+    ),
+    "overflow_at_scale": Fact(0.0, "share of them beyond FP16 at the recommended loss scale", "share"),
     # constants
     "has_constant": Fact(False, "the op uses a nonzero constant"),
     "constant_name": Fact("", "name of the constant the format treats worst: eps, other, value, min..."),

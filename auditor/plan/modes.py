@@ -114,7 +114,7 @@ def modes_of(
             time_ms=ms,
             time_kind="predicted" if ms is not None else None,
             memory_bytes=item.total if item else None,
-            memory_kind="measured" if item else None,
+            memory_kind="predicted" if item else None,
             speedup=base / ms if base and ms else None,
             **measured_values,
         )

@@ -53,6 +53,17 @@ class Case(NamedTuple):
 
 
 CASES: dict[str, Case] = {
+    "gradients-outside-the-scale": Case(
+        "low",
+        {
+            "phase": "backward",
+            "family": "matmul",
+            "precision": "fp16",
+            "mode": "autocast",
+            "flushed_at_scale": 0.5,
+        },
+        {"flushed_at_scale": 0.1},
+    ),
     "nonfinite-in-fp32": Case("high", {"fp32_nonfinite": 3}, {"fp32_nonfinite": 0}),
     "product-overflow": Case("high", {**BROKEN, **BEYOND, "family": "matmul"}, {**WITHIN, "headroom": 2.5}),
     "sum-overflow": Case("high", {**BROKEN, **BEYOND, "family": "add"}, {"origin": False}),
