@@ -10,6 +10,11 @@ from torch.multiprocessing.reductions import StorageWeakRef
 Value = TypeVar("Value")
 
 
+def storage_id(tensor: torch.Tensor) -> int | None:
+    """What identifies a tensor's memory while it lives; None for tensors without one (sparse)."""
+    return tensor.untyped_storage()._cdata if tensor.layout == torch.strided else None
+
+
 class StorageMap(Generic[Value]):
     """Values by the storage of a tensor: all its views and aliases find the same value.
 
@@ -23,9 +28,8 @@ class StorageMap(Generic[Value]):
         self._added = 0
 
     def get(self, tensor: torch.Tensor) -> Value | None:
-        if tensor.layout != torch.strided:
-            return None
-        entry = self._entries.get(tensor.untyped_storage()._cdata)
+        key = storage_id(tensor)
+        entry = None if key is None else self._entries.get(key)
         return None if entry is None else entry[1]
 
     def put(self, tensor: torch.Tensor, value: Value, weight: int = 1) -> None:
@@ -42,7 +46,9 @@ class StorageMap(Generic[Value]):
             self._sweep()
 
     def pop(self, tensor: torch.Tensor) -> None:
-        self._entries.pop(tensor.untyped_storage()._cdata, None)
+        key = storage_id(tensor)
+        if key is not None:
+            self._entries.pop(key, None)
 
     def _sweep(self) -> None:
         self._entries = {k: e for k, e in self._entries.items() if not e[0].expired()}  # type: ignore[no-untyped-call]

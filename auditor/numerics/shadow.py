@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_map_only
 
 from auditor.capture.families import OpFamilies
 from auditor.capture.recorder import Place
+from auditor.capture.storages import storage_id
 from auditor.capture.trace import Op
 from auditor.numerics.compare import Comparison, compare
 from auditor.numerics.emulate import (
@@ -199,16 +200,18 @@ class Shadow:
     ) -> None:
         pending = self._pending
         wide = tensors_in(executed.wide) if executed.wide is not None else outputs
-        written_storages = {t.untyped_storage()._cdata for t in written}
-        input_storages = {t.untyped_storage()._cdata for t in inputs}
+        written_storages = {storage_id(t) for t in written}
+        input_storages = {storage_id(t) for t in inputs}
         for index, (out, twin) in enumerate(zip(outputs, twins, strict=False)):
-            if out.layout != torch.strided or out.shape != twin.shape:
+            if out.layout != torch.strided:
+                continue  # sparse gradients: taken as exact
+            if out.shape != twin.shape:
                 self.twins.drop(out)
                 pending.flips += out.numel()
                 pending.flip_share = 1.0
                 continue
             before_rounding = wide[index] if index < len(wide) else out
-            storage = out.untyped_storage()._cdata
+            storage = storage_id(out)
             result = None
             if out.is_floating_point() and out.numel():
                 result = compare(out, before_rounding, twin)

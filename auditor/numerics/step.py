@@ -15,6 +15,7 @@ from auditor.apply.regions import apply_regions, widen_half
 from auditor.capture.families import OpFamilies
 from auditor.capture.recorder import Observe, Recorder, run_plainly
 from auditor.capture.site import user_line_of
+from auditor.capture.storages import storage_id
 from auditor.numerics.autocast import cuda_autocast
 from auditor.numerics.rounding import round_to
 from auditor.numerics.shadow import Shadow
@@ -111,15 +112,14 @@ class _SavedBytes:
     """Bytes of activations autograd keeps for backward, each storage once, parameters left out."""
 
     def __init__(self, model: nn.Module) -> None:
-        self._seen = {t.untyped_storage()._cdata for t in [*model.parameters(), *model.buffers()]}
+        self._seen = {storage_id(t) for t in [*model.parameters(), *model.buffers()]}
         self.total = 0
 
     def pack(self, tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.layout == torch.strided:
-            storage = tensor.untyped_storage()
-            if storage._cdata not in self._seen:
-                self._seen.add(storage._cdata)
-                self.total += storage.nbytes()
+        storage = storage_id(tensor)
+        if storage is not None and storage not in self._seen:
+            self._seen.add(storage)
+            self.total += tensor.untyped_storage().nbytes()
         return tensor
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
+from auditor.capture.storages import storage_id
 from auditor.numerics.compare import largest_magnitude
 from auditor.numerics.twins import Twins, widened
 
@@ -74,10 +75,8 @@ def examine(
     name: str, out: torch.Tensor, twin: torch.Tensor, inputs: Sequence[torch.Tensor], twins: Twins
 ) -> Suspicion:
     """`inputs` are the op's tensors; one that `out` aliases was overwritten and is passed over."""
-    storage = out.untyped_storage()._cdata
-    kept = [
-        t for t in inputs if t.is_floating_point() and t.untyped_storage()._cdata != storage and t.numel()
-    ]
+    storage = storage_id(out)
+    kept = [t for t in inputs if t.is_floating_point() and storage_id(t) != storage and t.numel()]
     errors = [_error(t, twins.get(t)) for t in kept]
     found = {
         "input_error": max((e for e, _ in errors), default=0.0),

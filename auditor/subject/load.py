@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import torch
 from torch import nn
+from torch.nn.parameter import UninitializedParameter
 from torch.utils._python_dispatch import _disable_current_modes
 
 from auditor.errors import SubjectProblem, UsageProblem, near_names
@@ -69,6 +70,10 @@ def load_subject(request: AuditRequest) -> Subject:
     batches, inputs_from = _find_inputs(module, model, request)
     if request.training is not None:
         model.train(request.training)
+    if batches and any(isinstance(p, UninitializedParameter) for p in model.parameters()):
+        args, kwargs = batches[0]
+        with torch.no_grad():  # lazy modules take their shapes from a first batch
+            _guarded(lambda: model(*args, **kwargs), "the first forward of a lazy module", request.model)
     loss = getattr(module, "loss", None)
     scale = getattr(module, "LOSS_SCALE", None)
     return Subject(
