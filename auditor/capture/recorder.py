@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import fx, nn
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.flop_counter import flop_registry
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from auditor.capture.arguments import map_leaves, tensors_in
 from auditor.capture.families import OpFamilies
 from auditor.capture.site import ModuleStack, autograd_sequence, forward_sequence, user_line
 from auditor.capture.storages import StorageMap
@@ -81,7 +81,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        inputs = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        inputs = tensors_in(args, kwargs)
         described = tuple(TensorMeta(tuple(t.shape), str(t.dtype)[6:]) for t in inputs)
         producers = tuple(self._writer.get(t) for t in inputs)
         origins = tuple(self._origin.get(t) for t in inputs)
@@ -94,7 +94,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             module = (forward.module, forward.module_type)
             line = (forward.file, forward.line) if forward.file and forward.line else line
         out = self._execute(func, args, kwargs, line, forward.id if forward else None)
-        outputs = [leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)]
+        outputs = tensors_in(out)
         name = func._schema.name.replace("::", ".")
         op = Op(
             id=len(self.ops),
@@ -160,7 +160,7 @@ class _GraphWriter:
 
     def arguments(self, args: Any, kwargs: Any, origins: tuple[str | None, ...]) -> tuple[Any, Any]:
         names = iter(origins)
-        return tree_map_only(torch.Tensor, lambda t: self._node(t, next(names)), (args, kwargs))  # type: ignore[no-any-return]
+        return map_leaves(torch.Tensor, lambda t: self._node(t, next(names)), (args, kwargs))  # type: ignore[no-any-return]
 
     def _node(self, tensor: torch.Tensor, origin: str | None) -> fx.Node:
         node = self._node_of.get(tensor)

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map_only
+
+from auditor.capture.arguments import map_leaves, tensors_in
 
 _KEYSET = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
 _registrations: list[torch.library.Library] = []
@@ -75,7 +76,7 @@ def _cast(value: Any, dtype: torch.dtype) -> Any:
             found = _cast_weights[(id(tensor), dtype)] = (tensor, tensor.to(dtype))
         return found[1]
 
-    return tree_map_only(torch.Tensor, one, value)
+    return map_leaves(torch.Tensor, one, value)
 
 
 def _run_lower(op: Any, args: Any, kwargs: Any) -> Any:
@@ -95,7 +96,7 @@ def _run_fp32_output(op: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _run_promote(op: Any, args: Any, kwargs: Any) -> Any:
-    tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+    tensors = tensors_in(args, kwargs)
     wide = any(t.dtype == torch.float32 for t in tensors)
     dtype = torch.float32 if wide else torch.get_autocast_dtype("cpu")
     return op(*_cast(args, dtype), **_cast(kwargs, dtype))

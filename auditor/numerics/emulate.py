@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only, tree_unflatten
 
+from auditor.capture.arguments import leaves_of, map_leaves, tensors_in
 from auditor.capture.families import OpFamilies
 from auditor.numerics.rounding import round_to
 from auditor.numerics.twins import WIDER, Twins, widened
@@ -39,10 +39,6 @@ class Executed:
     wide: Any
     refusal: Refusal | None = None
     kept: bool = False
-
-
-def tensors_in(*values: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)]
 
 
 def mutated_arguments(
@@ -104,7 +100,7 @@ class Emulator:
 
     def _plain(self, func: Any, args: Any, kwargs: Any, promoted: bool) -> Executed:
         """No 16-bit input; a factory asked for a 16-bit result still rounds."""
-        asked = [d for d in tree_leaves((args, kwargs)) if d in LOW]
+        asked = [d for d in leaves_of(args, kwargs) if d in LOW]
         if promoted and asked:
             random = torch.get_rng_state()
             wide_args, wide_kwargs = widened_dtypes((args, kwargs))
@@ -141,17 +137,15 @@ class Emulator:
         def rounded(t: torch.Tensor) -> torch.Tensor:
             return round_to(t, "tf32") if id(t) in operands else t
 
-        out = func(
-            *tree_map_only(torch.Tensor, rounded, args), **tree_map_only(torch.Tensor, rounded, kwargs)
-        )
+        out = func(*map_leaves(torch.Tensor, rounded, args), **map_leaves(torch.Tensor, rounded, kwargs))
         return Executed(out, out)
 
     def _fill(self, func: Any, args: Any, kwargs: Any, promoted: bool) -> Executed:
         # Filling is exact in every kernel, and only the real one refuses a constant beyond the format.
         if promoted:
-            wide_args, wide_kwargs = widened_dtypes(tree_map_only(torch.Tensor, widened, (args, kwargs)))
+            wide_args, wide_kwargs = widened_dtypes(map_leaves(torch.Tensor, widened, (args, kwargs)))
             wide = func(*wide_args, **wide_kwargs)
-            asked = next((d for d in tree_leaves((args, kwargs)) if d in LOW), None)
+            asked = next((d for d in leaves_of(args, kwargs) if d in LOW), None)
             low = asked or next((t.dtype for t in tensors_in(args) if t.dtype in LOW), wide.dtype)
             if mutated_arguments(func, args, kwargs) and args[0].dtype in LOW:
                 out = args[0].copy_(wide)
@@ -199,28 +193,23 @@ class Emulator:
         def wide_of(t: torch.Tensor) -> torch.Tensor:
             return temporary[id(t)]
 
-        wide_args, wide_kwargs = widened_dtypes(tree_map_only(torch.Tensor, wide_of, (args, kwargs)))
+        wide_args, wide_kwargs = widened_dtypes(map_leaves(torch.Tensor, wide_of, (args, kwargs)))
         wide = func(*wide_args, **wide_kwargs)
         for t in written:
             if t.dtype in LOW:
                 t.copy_(temporary[id(t)])
-        leaves, spec = tree_flatten(wide)
-        outputs = []
-        index = 0
-        for leaf in leaves:
-            if not isinstance(leaf, torch.Tensor):
-                outputs.append(leaf)
-                continue
-            known = planned is not None and index < len(planned)
-            dtype = planned[index] if planned is not None and known else _fallback_dtype(leaf, inputs)
+        numbers = iter(range(len(planned or ())))
+
+        def rounded(leaf: torch.Tensor) -> torch.Tensor:
+            number = next(numbers, None)
+            dtype = _fallback_dtype(leaf, inputs) if planned is None or number is None else planned[number]
             if mended is not None and leaf.dtype == torch.float32:
                 dtype = mended
-            index += 1
             if id(leaf) in original:
-                outputs.append(original[id(leaf)])
-            else:
-                outputs.append(leaf if leaf.dtype == dtype or dtype not in WIDER else leaf.to(dtype))
-        out = tree_unflatten(outputs, spec)
+                return original[id(leaf)]
+            return leaf if leaf.dtype == dtype or dtype not in WIDER else leaf.to(dtype)
+
+        out = map_leaves(torch.Tensor, rounded, wide)
         if keep:
             self._keep(out, wide)
             return Executed(out, None, kept=True)
@@ -231,9 +220,7 @@ class Emulator:
     def _one_by_one(self, func: Any, args: Any, kwargs: Any) -> Executed:
         """The CPU's own 16-bit kernel, rounding each addition as atomicAdd does; `wide` sums exactly."""
         wide_args, wide_kwargs = widened_dtypes(
-            tree_map_only(
-                torch.Tensor, lambda t: t.to(WIDER.get(t.dtype, t.dtype), copy=True), (args, kwargs)
-            )
+            map_leaves(torch.Tensor, lambda t: t.to(WIDER.get(t.dtype, t.dtype), copy=True), (args, kwargs))
         )
         wide = func(*wide_args, **wide_kwargs)
         for t in mutated_arguments(func, args, kwargs):
@@ -244,7 +231,7 @@ class Emulator:
         self, func: Any, name: str, args: Any, kwargs: Any, inputs: list[torch.Tensor]
     ) -> tuple[torch.dtype, ...] | Refusal | None:
         """Output dtypes by PyTorch's meta kernel, its refusal, or None where it has no meta kernel."""
-        others = tuple(v for v in tree_leaves((args, kwargs)) if isinstance(v, torch.dtype))
+        others = tuple(v for v in leaves_of(args, kwargs) if isinstance(v, torch.dtype))
         key = (func, tuple((t.dtype, t.dim() == 0) for t in inputs), others)
         if key not in self._planned:
             self._planned[key] = self._ask_meta(func, name, args, kwargs, inputs)
@@ -265,7 +252,7 @@ class Emulator:
 
         on_meta = {k: torch.device("meta") if isinstance(v, torch.device) else v for k, v in kwargs.items()}
         try:
-            out = func(*tree_map_only(torch.Tensor, meta, args), **tree_map_only(torch.Tensor, meta, on_meta))
+            out = func(*map_leaves(torch.Tensor, meta, args), **map_leaves(torch.Tensor, meta, on_meta))
         except NotImplementedError:
             return None
         except (RuntimeError, IndexError, TypeError, ValueError) as error:
@@ -286,7 +273,7 @@ def _beyond_to_inf(value: Any) -> Any:
 
 def widened_dtypes(arguments: Any) -> Any:
     """The arguments with every 16-bit dtype among them (`dtype=`, `input_dtype`) widened."""
-    return tree_map_only(torch.dtype, lambda dtype: WIDER.get(dtype, dtype), arguments)
+    return map_leaves(torch.dtype, lambda dtype: WIDER.get(dtype, dtype), arguments)
 
 
 def _fallback_dtype(out: torch.Tensor, inputs: list[torch.Tensor]) -> torch.dtype:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_map_only
 
+from auditor.capture.arguments import map_leaves, tensors_in
 from auditor.capture.families import OpFamilies
 from auditor.capture.recorder import Place
 from auditor.capture.storages import storage_id
@@ -20,7 +20,6 @@ from auditor.numerics.emulate import (
     Executed,
     Refusal,
     mutated_arguments,
-    tensors_in,
     widened_dtypes,
 )
 from auditor.numerics.histogram import BinadeHistogram, binade_histogram
@@ -158,7 +157,7 @@ class Shadow:
         return executed.out
 
     def _twin_arguments(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        twins = tree_map_only(torch.Tensor, self.twins.get, (args, kwargs))
+        twins = map_leaves(torch.Tensor, self.twins.get, (args, kwargs))
         return widened_dtypes(twins)  # type: ignore[no-any-return]
 
     def _run_twin(
