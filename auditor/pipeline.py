@@ -12,7 +12,16 @@ import torch
 
 from auditor import __version__
 from auditor.capture.families import load_families
-from auditor.contract import Audit, Finding, LossScale, PlanInfo, PlanRegion, Tool, Verification
+from auditor.contract import (
+    Audit,
+    Finding,
+    LossScale,
+    PlanInfo,
+    PlanRegion,
+    Tool,
+    Verification,
+    VerificationAttempt,
+)
 from auditor.devices import Device, choose_device
 from auditor.errors import SubjectProblem
 from auditor.judge.evaluate import evaluate, findings_of
@@ -30,8 +39,9 @@ from auditor.plan.solve import Solved, solve
 from auditor.plan.verdict import verdict_of
 from auditor.provenance import environment_of, notes_of, subject_info
 from auditor.static import audit_without_inputs
-from auditor.subject.load import LossKind, Subject, load_subject, loss_of
+from auditor.subject.load import Arguments, LossKind, Subject, load_subject, loss_of
 from auditor.subject.request import AuditRequest
+from auditor.verify.batches import verify_on
 
 Progress = Callable[[str, int, int], None]
 
@@ -48,7 +58,7 @@ def audit(request: AuditRequest, progress: Progress) -> Audit:
             request, subject, target, rules, __version__, environment_of(request, started)
         )
     families = load_families()
-    work, loss_kind = _work(subject, request)
+    (work, *others), loss_kind = _works(subject, request)
     measured = measure(work, families, subject.loss_scale or 1.0, progress)
     if (
         not any(t.is_floating_point() for t in measured.reference.outputs)
@@ -70,11 +80,13 @@ def audit(request: AuditRequest, progress: Progress) -> Audit:
     findings, suppressed = split_suppressed([_with_source(f) for f in findings_of(hits)])
     progress("executing the plan", 6, 7)
     solved = solve(work, measured, families, device, scale_for)
+    further = verify_on(others, solved, measured, families)
     scale = scale_for(solved.base == "fp16")
     times = times_of(measured, solved, device, families)
     memory = memory_of(subject.model, measured, solved, request.optimizer)
     layers = layers_of(subject.model, measured, solved, findings, times, device)
-    verdict, summary = verdict_of(findings, request.mode, target, solved, measured)
+    verification = _verification(solved, further)
+    verdict, summary = verdict_of(findings, request.mode, target, solved, measured, verification)
     progress("done", 7, 7)
     return Audit(
         tool=Tool(version=__version__),
@@ -90,7 +102,7 @@ def audit(request: AuditRequest, progress: Progress) -> Audit:
         modes=modes_of(measured, solved, times, memory, device, subject.model),
         memory=memory,
         plan=_plan(solved, scale, device),
-        verification=_verification(solved),
+        verification=verification,
         histograms=worst_histograms(measured, findings, scale),
         ranges=range_rows(measured),
         rules=statuses,
@@ -100,17 +112,20 @@ def audit(request: AuditRequest, progress: Progress) -> Audit:
     )
 
 
-def _work(subject: Subject, request: AuditRequest) -> tuple[Work, Callable[[], LossKind]]:
-    inputs = subject.batches[0]
+def _works(subject: Subject, request: AuditRequest) -> tuple[list[Work], Callable[[], LossKind]]:
+    """The step on each batch, and what kind of loss they turned out to have."""
     kinds: list[LossKind] = []
 
-    def loss(output: object) -> torch.Tensor | None:
-        value, kind = loss_of(subject, output, inputs)
-        kinds.append(kind)
-        return value
+    def work_on(inputs: Arguments) -> Work:
+        def loss(output: object) -> torch.Tensor | None:
+            value, kind = loss_of(subject, output, inputs)
+            kinds.append(kind)
+            return value
 
-    args, kwargs = inputs
-    return Work(subject.model, args, kwargs, loss, request.seed), lambda: kinds[0] if kinds else "none"
+        args, kwargs = inputs
+        return Work(subject.model, args, kwargs, loss, request.seed)
+
+    return [work_on(inputs) for inputs in subject.batches], lambda: kinds[0] if kinds else "none"
 
 
 def _with_source(finding: Finding) -> Finding:
@@ -159,11 +174,12 @@ def _plan(solved: Solved, scale: LossScale, device: Device) -> PlanInfo:
     )
 
 
-def _verification(solved: Solved) -> Verification:
+def _verification(solved: Solved, further: tuple[VerificationAttempt, ...]) -> Verification:
+    failed = [attempt for attempt in further if attempt.verdict != "ok"]
     return Verification(
         executed=solved.run is not None,
-        holds=solved.run.result.verdict == "ok" if solved.run is not None else None,
+        holds=solved.run.result.verdict == "ok" and not failed if solved.run is not None else None,
         tolerance=solved.run.allowed if solved.run is not None else 0.0,
-        attempts=solved.attempts,
-        reason=solved.reason,
+        attempts=(*solved.attempts, *further),
+        reason=failed[0].reason if failed else solved.reason,
     )

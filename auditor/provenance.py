@@ -28,6 +28,10 @@ _PREDICTED = (
     "Times are predicted by a roofline with assumed efficiencies; they rank modes, they do not measure them."
 )
 _ONE_BATCH = "Ranges are those of the inputs given; larger values in other batches are not seen."
+_FURTHER = (
+    "Ranges and findings are those of the first batch; on the {further} further one(s) the plan was executed "
+    "against FP32."
+)
 _SURROGATE = (
     "There was no loss, so gradient evidence is from a surrogate and the loss scale of low confidence."
 )
@@ -74,7 +78,8 @@ def notes_of(measured: Measurements, kind: LossKind, target: TargetInfo, subject
     """What a reader must know about the certainty of this audit."""
     yield Note(code="emulated", message=_EMULATED)
     yield Note(code="predicted-times", message=_PREDICTED)
-    yield Note(code="one-batch", message=_ONE_BATCH)
+    further = len(subject.batches) - 1
+    yield Note(code="one-batch", message=_ONE_BATCH if not further else _FURTHER.format(further=further))
     if "tf32" in target.tensor_cores:
         yield Note(code="tf32-default", message=_TF32_DEFAULT)
     if kind == "surrogate":

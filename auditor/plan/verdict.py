@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from auditor.contract import Finding, Mode, ModeName, TargetInfo, Verdict
+from auditor.contract import Finding, Mode, ModeName, TargetInfo, Verdict, Verification
 from auditor.measure import Measurements
 from auditor.plan.solve import Solved
 
@@ -12,14 +12,21 @@ _NAMES = {"fp16": "FP16", "bf16": "BF16", "tf32": "TF32", "fp32": "FP32"}
 
 
 def verdict_of(
-    findings: Sequence[Finding], mode: Mode, target: TargetInfo, solved: Solved, measured: Measurements
+    findings: Sequence[Finding],
+    mode: Mode,
+    target: TargetInfo,
+    solved: Solved,
+    measured: Measurements,
+    verification: Verification,
 ) -> tuple[Verdict, str]:
     """(verdict, one or two sentences). fail: a high finding in the chosen mode in a 16-bit format of the
-    target, or a model unsound in FP32; warn: a medium one."""
+    target, a plan that fails on one of the batches, or a model unsound in FP32; warn: a medium one."""
     if measured.reference_problem:
         return "fail", f"The model is not sound in FP32: {measured.reference_problem}."
     formats = [p for p in ("fp16", "bf16") if p in target.precisions]
     summary = f"{_outcome(formats, mode, target, measured)}. {_advice(solved)}."
+    if verification.holds is False:
+        return "fail", f"{summary} It fails on your data: {verification.reason}."
     count = {f.severity for f in findings if mode in f.modes and set(f.precisions) & set(formats)}
     if "high" in count:
         return "fail", summary
