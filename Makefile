@@ -23,7 +23,7 @@ test: $(VENV)/made-dev  ## the quick tests
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile -q
 
 test-slow: $(VENV)/made-dev  ## the rest
-	$(BIN)/python -m pytest -m slow -n 2 --dist loadfile -q
+	$(BIN)/python -m pytest -m slow -n 2 -q
 
 lint: $(VENV)/made-dev
 	$(BIN)/ruff check .

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,7 +78,8 @@ def audit_file(path: Path) -> Audit:
     return run_child(request, lambda *_: None, time_limit=600, memory_limit=memory)[0]
 
 
-def score(folder: Path) -> Score:
+def score(folder: Path, audited: Callable[[Path], Audit] = audit_file) -> Score:
+    """Score one case; `audited` audits a file, by default in a child process as the command does."""
     case = tomllib.loads((folder / "case.toml").read_text(encoding="utf-8"))
     started = time.monotonic()
     found = localised = None
@@ -89,7 +91,7 @@ def score(folder: Path) -> Score:
         if not path.exists():
             continue
         try:
-            audit = audit_file(path)
+            audit = audited(path)
         except AuditError as error:
             said.append(f"{which}: {error}")
             found, localised = (False, False) if which == "model" else (found, localised)
