@@ -36,7 +36,7 @@ _SURROGATE = (
     "There was no loss, so gradient evidence is from a surrogate and the loss scale of low confidence."
 )
 _NO_GRADIENTS = "No parameter received a gradient: there is no evidence on the backward pass."
-_EVAL = "The model was audited in eval mode, as it was handed over; --train audits the training step."
+_EVAL = "The model was audited in eval mode; --train audits the training step."
 _TF32_DEFAULT = (
     "The FP32 row computes everything in FP32; PyTorch lets convolutions use TF32 by default on this GPU, "
     "so a plain run may be nearer to the TF32 row."
