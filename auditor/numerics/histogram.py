@@ -17,9 +17,9 @@ _BIAS = 127
 class BinadeHistogram:
     """counts[i] finite nonzero values have float32 exponent field i, i.e. 2^(i-127) <= |x| < 2^(i-126).
 
-    Bin 0 holds float32 subnormals; exact zeros and non-finite values are counted apart. `absmax` is the
-    largest finite magnitude. From one histogram follow the shares for any format and any scale 2^k, since
-    scaling by 2^k moves every value k bins up.
+    Bin 0 holds all magnitudes below 2^-126; exact zeros and non-finite values are counted apart. `absmax` is
+    the largest finite magnitude, to float32. From one histogram follow the shares for any format and any
+    scale 2^k, since scaling by 2^k moves every value k bins up.
     """
 
     counts: tuple[int, ...]
@@ -59,7 +59,11 @@ class BinadeHistogram:
 
     def flush_share(self, fmt: FloatFormat, log2_scale: int = 0) -> float:
         """Share of nonzero values that round to zero: below half the smallest subnormal (the one value
-        exactly at half, a tie to even, is counted as kept)."""
+        exactly at half, a tie to even, is counted as kept).
+
+        Exact while the unscaled threshold is at least 2^-126, as for fp16 up to log2_scale 101. Below, it
+        lies within bin 0, whose values count as kept: so for bf16 and tf32 at scale 1 the share is 0.
+        """
         exponent = fmt.min_exponent - fmt.mantissa_bits - 1
         return 1.0 - self._share_from(exponent - log2_scale) if self.nonzero else 0.0
 
@@ -90,8 +94,8 @@ def empty_histogram() -> BinadeHistogram:
 
 
 def binade_histogram(x: torch.Tensor) -> BinadeHistogram:
-    """Histogram of a floating tensor of any shape. float64 values are cast to float32 first; those beyond
-    its range count as non-finite."""
+    """Histogram of a floating tensor of any shape. float64 values are cast to float32 first: those beyond
+    its range count as non-finite, those below it as nonzero values of bin 0."""
     if x.numel() == 0:
         return empty_histogram()
     wide = x.detach().to(torch.float32).contiguous()
@@ -104,5 +108,6 @@ def binade_histogram(x: torch.Tensor) -> BinadeHistogram:
     if nonfinite:
         finite = wide[torch.isfinite(wide)]
         absmax = float(finite.abs().max()) if finite.numel() else 0.0
-    zeros = wide.numel() - int(torch.count_nonzero(wide)) if listed[0] else 0
+    # Counted before the cast, which turns a float64 below float32's range into a zero it was not.
+    zeros = x.numel() - int(torch.count_nonzero(x)) if listed[0] else 0
     return BinadeHistogram((listed[0] - zeros, *listed[1:-1], 0), zeros, nonfinite, absmax)

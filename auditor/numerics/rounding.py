@@ -13,9 +13,13 @@ _DROPPED_BITS = 23 - FORMATS["tf32"].mantissa_bits
 def round_to(x: torch.Tensor, fmt: str) -> torch.Tensor:
     """float32 `x` (any shape) rounded to `fmt`, as float32.
 
-    fp16 and bf16 round to nearest, ties to even, through PyTorch's own conversion. TF32 rounds to nearest,
-    ties away from zero: the conversion PTX offers for tensor-core operands (cvt.rna.tf32.f32, PTX ISA
-    "cvt"), which cuBLAS and CUTLASS apply; infinities and NaN are kept, overflow goes to infinity.
+    fp16 and bf16 round to nearest, ties to even, through PyTorch's own conversion; overflow goes to infinity,
+    infinities and NaN are kept. TF32 rounds to nearest, ties away from zero, for which the evidence is:
+    PTX's conversion for tensor-core operands, cvt.rna.tf32.f32, does so; so does CUTLASS
+    (tfloat32_t::round_half_ulp_truncate); and torch.matmul of 1024.5 by 1 on an RTX 3090 gives 1025
+    (pytorch/pytorch#53635), where truncation and ties to even both give 1024. That cuBLAS does the same on
+    every NVIDIA generation is an assumption. Kernels that hand raw float32 to the tensor cores truncate, as
+    AMD's xf32 does (ROCm/rocm-libraries#9176): up to twice this error, and biased toward zero.
     """
     if fmt == "fp32":
         return x

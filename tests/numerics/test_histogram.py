@@ -29,6 +29,12 @@ def test_strided_half_double_and_empty() -> None:
     assert binade_histogram(torch.empty(0)) == empty_histogram()
 
 
+def test_a_double_below_float32s_range_is_no_zero() -> None:
+    h = binade_histogram(torch.tensor([1e-300, -0.0, 1.0], dtype=torch.float64))
+    assert (h.zeros, h.nonzero, h.counts[0]) == (1, 2, 1)
+    assert h.flush_share(FP16) == 0.5
+
+
 @given(st.lists(st.floats(-(2.0**100), 2.0**100, width=32), min_size=1, max_size=50), st.integers(-20, 20))
 def test_shares_follow_from_the_values(values: list[float], log2: int) -> None:
     x = torch.tensor(values)
@@ -40,9 +46,25 @@ def test_shares_follow_from_the_values(values: list[float], log2: int) -> None:
     scaled = [math.ldexp(v, log2) for v in nonzero]
     flushed = sum(v < 2.0**-25 for v in scaled) / len(scaled)
     assert math.isclose(h.flush_share(FP16, log2), flushed, abs_tol=1e-12)
+    subnormal = sum(v < 2.0**-14 for v in scaled) / len(scaled)
+    assert math.isclose(h.subnormal_share(FP16, log2), subnormal, abs_tol=1e-12)
     with np.errstate(over="ignore"):
         overflow = any(np.isinf(np.float16(v)) for v in scaled)
     assert (h.overflow_share(FP16, log2) > 0) == overflow
+
+
+def test_overflow_is_exact_but_for_the_top_binade() -> None:
+    past = binade_histogram(torch.tensor([65504.0, 65530.0, 70000.0]))
+    assert past.overflow_share(FP16) == 1 / 3  # 65530 shares its binade with 65504
+    within = binade_histogram(torch.tensor([1.0, 65504.0, 65530.0]))
+    assert within.overflow_share(FP16) == 2 / 3  # that binade overflows as one
+    assert binade_histogram(torch.tensor([1.0, 65519.0])).overflow_share(FP16) == 0.0
+
+
+def test_bin_0_counts_as_kept_where_bf16_flushes() -> None:
+    h = binade_histogram(torch.tensor([2.0**-140, 1.0]))
+    assert h.flush_share(FORMATS["bf16"]) == 0.0
+    assert h.subnormal_share(FORMATS["bf16"]) == 0.5
 
 
 def test_merging_is_counting_together() -> None:
