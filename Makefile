@@ -2,7 +2,6 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
-EXTRAS = .
 
 .PHONY: demo test test-slow lint clean
 
