@@ -1,4 +1,4 @@
-# Everything here works from a fresh clone with Python >= 3.10 and make; the environment is .venv.
+# Everything here works from a fresh clone with Python >= 3.11 and make; the environment is .venv.
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
