@@ -25,8 +25,17 @@ def test_strided_half_double_and_empty() -> None:
     x = torch.arange(1, 7, dtype=torch.float32).view(2, 3)
     assert binade_histogram(x.t()) == binade_histogram(x)
     assert binade_histogram(x.half()) == binade_histogram(x)
+    assert binade_histogram(x.bfloat16()) == binade_histogram(x)
+    assert binade_histogram(x.clone().requires_grad_()) == binade_histogram(x)
     assert binade_histogram(torch.tensor([1e300], dtype=torch.float64)).nonfinite == 1
     assert binade_histogram(torch.empty(0)) == empty_histogram()
+
+
+def test_with_nothing_finite_there_is_no_largest() -> None:
+    h = binade_histogram(torch.tensor([math.nan, -math.inf]))
+    assert (h.nonfinite, h.nonzero, h.absmax) == (2, 0, 0.0)
+    assert (h.overflow_share(FP16), h.flush_share(FP16), h.quantile_exponent(0.5)) == (0.0, 0.0, None)
+    assert h.trimmed() == (0, ())
 
 
 def test_a_double_below_float32s_range_is_no_zero() -> None:
