@@ -44,6 +44,19 @@ class InternalProblem(AuditError):
 ERRORS: dict[str, type[AuditError]] = {c.__name__: c for c in (UsageProblem, SubjectProblem, InternalProblem)}
 
 
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an allocation failed: Python's own error, or the RuntimeError of torch's CPU allocator."""
+    return isinstance(error, MemoryError) or "can't allocate memory" in str(error)
+
+
+def memory_problem(where: str | None = None) -> SubjectProblem:
+    return SubjectProblem(
+        "the model needs more memory than the limit allows",
+        where=where,
+        next_step="raise --memory-limit, or give smaller inputs",
+    )
+
+
 def near_names(wanted: str, known: Iterable[str]) -> str:
     """ " (did you mean a, b?)", or "" when nothing is near."""
     near = difflib.get_close_matches(wanted, list(known), n=3, cutoff=0.5)

@@ -9,10 +9,12 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
+from auditor.capture.arguments import tensors_in
 from auditor.capture.families import OpFamilies
 from auditor.capture.trace import Op, Trace
+from auditor.contract import Mode as ModeKind
 from auditor.contract import ModeName
-from auditor.errors import SubjectProblem
+from auditor.errors import SubjectProblem, memory_problem, out_of_memory
 from auditor.numerics.blame import Blame, Line, find_blame, is_given
 from auditor.numerics.formats import FORMATS
 from auditor.numerics.histogram import BinadeHistogram, binade_histogram
@@ -46,6 +48,11 @@ class ModeRun:
     outcome_failure: Failure | None
     allowed: float
 
+    @property
+    def kind(self) -> ModeKind:
+        """ "pure" when the whole model was cast, else "autocast"; TF32 counts as the latter."""
+        return "pure" if self.mode.pure is not None else "autocast"
+
 
 @dataclass(frozen=True)
 class Measurements:
@@ -71,12 +78,8 @@ def run_reference(work: Work, families: OpFamilies, *, sensitivity: bool = True)
     def observe(op: Op, _args: Any, _kwargs: Any, out: Any) -> None:
         if op.family in ("view", "fill") or not op.bytes_written:
             return
-        for tensor in tree_leaves(out):
-            if (
-                isinstance(tensor, torch.Tensor)
-                and tensor.is_floating_point()
-                and tensor.layout == torch.strided
-            ):
+        for tensor in tensors_in(out):
+            if tensor.is_floating_point() and tensor.layout == torch.strided:
                 histogram = binade_histogram(tensor)
                 ranges[op.id] = ranges[op.id].merge(histogram) if op.id in ranges else histogram
 
@@ -115,12 +118,8 @@ def _cannot_run(failure: Failure, work: Work) -> SubjectProblem:
         if isinstance(t, torch.Tensor)
     )
     where = f"{failure.file}:{failure.line}" if failure.file else None
-    if isinstance(failure.exception, MemoryError) or "can't allocate memory" in failure.text:
-        return SubjectProblem(
-            "the model needs more memory than the limit allows",
-            where=where,
-            next_step="raise --memory-limit, or give smaller inputs",
-        )
+    if out_of_memory(failure.exception):
+        return memory_problem(where)
     frames = user_traceback(failure.exception)
     return SubjectProblem(
         f"the model fails in FP32: {type(failure.exception).__name__}: {failure.text}"

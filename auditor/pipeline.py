@@ -7,6 +7,7 @@ import linecache
 import math
 import time
 from collections.abc import Callable
+from functools import cache
 
 import torch
 
@@ -72,6 +73,7 @@ def audit(request: AuditRequest, progress: Progress) -> Audit:
     progress("judging", 6, 7)
     kind = loss_kind()
 
+    @cache
     def scale_for(fp16: bool) -> LossScale:
         return _loss_scale(measured, subject, fp16=fp16, surrogate=kind == "surrogate")
 
@@ -152,7 +154,7 @@ def _plan(solved: Solved, scale: LossScale, device: Device) -> PlanInfo:
     flops = low = 0
     for op in solved.run.ops if solved.run is not None else ():
         flops += op.flops
-        low += op.flops * any(t.dtype in ("float16", "bfloat16") for t in op.inputs)
+        low += op.flops * op.takes_half
     regions = [
         PlanRegion(
             module=path,

@@ -10,8 +10,6 @@ from auditor.capture.symbolic import StaticOp, trace_symbolically
 from auditor.contract import (
     Audit,
     Environment,
-    Evidence,
-    LossScale,
     ModeName,
     ModeResult,
     Note,
@@ -25,6 +23,7 @@ from auditor.judge.evaluate import Site, evaluate, findings_of
 from auditor.judge.facts import constant_facts, format_facts
 from auditor.judge.rules import Rule
 from auditor.judge.vocabulary import defaults
+from auditor.plan.loss_scale import no_loss_scale
 from auditor.subject.load import Subject
 from auditor.subject.request import AuditRequest
 
@@ -123,18 +122,7 @@ def audit_without_inputs(
         summary="Inconclusive: without inputs only constants were looked at; nothing was measured.",
         findings=tuple(findings_of(hits)),
         layers=(),
-        loss_scale=LossScale(
-            needed=False,
-            initial=None,
-            log2=None,
-            safe_log2_range=None,
-            headroom_binades=None,
-            curve=(),
-            growth_interval=2000,
-            confidence="low",
-            reason=reason,
-            evidence=Evidence(kind="static"),
-        ),
+        loss_scale=no_loss_scale(reason, "static"),
         modes={name: ModeResult(verdict="not_run", reason=reason) for name in _NOT_RUN},
         memory=None,
         plan=None,

@@ -96,6 +96,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         out = self._execute(func, args, kwargs, line, forward.id if forward else None)
         outputs = tensors_in(out)
         name = func._schema.name.replace("::", ".")
+        free = name in self._families.free
         op = Op(
             id=len(self.ops),
             target=str(func),
@@ -111,14 +112,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             origins=origins,
             constants=_constants(func, args, kwargs),
             flops=_flops(func, args, kwargs, out),
-            bytes_read=0 if name in self._families.free else sum(map(_bytes, inputs)),
-            bytes_written=0 if name in self._families.free else sum(map(_bytes, outputs)),
+            bytes_read=0 if free else sum(map(_bytes, inputs)),
+            bytes_written=0 if free else sum(map(_bytes, outputs)),
             forward_id=forward.id if forward else None,
         )
         self.ops.append(op)
         if phase == "forward":
             self._forward_of.setdefault(sequence, op)
-        if name not in self._families.free:
+        if not free:
             for t in outputs:
                 self._writer.put(t, op.id)
         if self._graph and node_args is not None:

@@ -74,9 +74,9 @@ def is_user_file(filename: str) -> bool:
     return known
 
 
-def user_line(frame: FrameType | None = None) -> tuple[str, int] | None:
+def user_line() -> tuple[str, int] | None:
     """(file, line) of the innermost Python frame outside torch and this package, or None."""
-    frame = frame or sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if is_user_file(frame.f_code.co_filename):
             return frame.f_code.co_filename, frame.f_lineno

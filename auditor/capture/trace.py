@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from torch import fx
 
 
+HALF = ("float16", "bfloat16")
+
+
 @dataclass(frozen=True, slots=True)
 class TensorMeta:
     """Shape and dtype of one tensor; `dtype` is torch's own name, such as "float16"."""
@@ -53,6 +56,16 @@ class Op:
     bytes_read: int = 0
     bytes_written: int = 0
     forward_id: int | None = None
+
+    @property
+    def takes_half(self) -> bool:
+        """Whether any input is float16 or bfloat16."""
+        return any(t.dtype in HALF for t in self.inputs)
+
+    @property
+    def gives_half(self) -> bool:
+        """Whether any output is float16 or bfloat16."""
+        return any(t.dtype in HALF for t in self.outputs)
 
     @property
     def name(self) -> str:

@@ -85,9 +85,17 @@ def _flushed_in(record: OpRecord) -> bool:
 
 
 def facts_of(
-    run: ModeRun, record: OpRecord, *, culprit: bool, integers: bool, device: Device, families: OpFamilies
+    run: ModeRun,
+    record: OpRecord,
+    constants: Mapping[str, Any],
+    *,
+    culprit: bool,
+    integers: bool,
+    device: Device,
+    families: OpFamilies,
 ) -> dict[str, Any]:
-    """The facts of one op in one mode, every name of the vocabulary present."""
+    """The facts of one op in one mode, every name of the vocabulary present; `constants` are its
+    constant_facts."""
     op = record.op
     fmt = FORMATS[run.precision]
     facts = defaults()
@@ -97,7 +105,7 @@ def facts_of(
         phase=op.phase,
         module_type=op.module_type,
         precision=run.precision,
-        mode="pure" if run.mode.pure is not None else "autocast",
+        mode=run.kind,
         low=record.low,
         low_output=any(t.dtype == _DTYPE.get(run.precision) for t in op.outputs),
         line_known=op.line is not None,
@@ -115,7 +123,7 @@ def facts_of(
         numel=sum(t.numel for t in op.outputs),
     )
     facts.update(format_facts(run.precision))
-    facts.update(constant_facts(op.constants, run.precision))
+    facts.update(constants)
     product = product_of(op)
     if product is not None:
         facts["misaligned"] = ", ".join(misaligned(product, run.precision))
@@ -219,6 +227,7 @@ def cases_of(
             facts = facts_of(
                 run,
                 record,
+                constants,
                 culprit=culprit,
                 integers=record.op.id in integers,
                 device=device,
@@ -232,7 +241,7 @@ def cases_of(
             facts = defaults()
             facts.update(
                 precision=run.precision,
-                mode="pure" if run.mode.pure is not None else "autocast",
+                mode=run.kind,
                 verdict=run.result.verdict,
                 refused_by=_refusal_kind(failure.text),
                 refusal=failure.text.splitlines()[0] if failure.text else type(failure.exception).__name__,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-_FORMAT = {torch.float16: "fp16", torch.bfloat16: "bf16"}
+_LOW = (torch.float16, torch.bfloat16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +20,9 @@ class Comparison:
     nonfinite: elements non-finite here and finite in the twin; of these `nans` are NaN.
     overflowed: elements finite before rounding and infinite after.
     flushed: elements nonzero before rounding and zero after; `lost`: nonzero in the twin, zero here.
-    absmax, absmin: largest magnitude and smallest nonzero magnitude of the twin.
+    absmax: largest magnitude of the twin.
     """
 
-    format: str
     numel: int
     absmax: float
     nonfinite: int
@@ -56,7 +55,7 @@ def largest_magnitude(tensor: torch.Tensor) -> float:
 def compare(out: torch.Tensor, before: torch.Tensor, twin: torch.Tensor) -> Comparison:
     """`out` as held by the candidate, `before` its last rounding (the same tensor if there was none), and
     the float32 `twin`, all of one shape."""
-    low = out.dtype in _FORMAT
+    low = out.dtype in _LOW
     out = out.detach()
     twin = twin.detach()
     wide = out.float() if low else out
@@ -102,7 +101,6 @@ def compare(out: torch.Tensor, before: torch.Tensor, twin: torch.Tensor) -> Comp
                 _norm(rounding, largest_magnitude(rounding)), _norm(before, largest_magnitude(before))
             )
     return Comparison(
-        format=_FORMAT.get(out.dtype, "fp32"),
         numel=out.numel(),
         absmax=twin_largest,
         nonfinite=nonfinite,

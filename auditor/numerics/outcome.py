@@ -24,7 +24,6 @@ class Result:
     """Errors are relative L2 errors to FP32 (inf when non-finite where FP32 is finite).
 
     output_error: the worst output tensor. gradient_error: all parameter gradients as one vector.
-    share_flipped: the largest share of an integer or boolean output that differs.
     """
 
     verdict: ModeVerdict
@@ -34,7 +33,6 @@ class Result:
     gradient_error: float | None
     gradient_cosine: float | None
     nonfinite: int
-    share_flipped: float
     failed: bool
     output_allowed: float
 
@@ -208,7 +206,6 @@ def judge_outcome(
         gradient_error=gradient_error,
         gradient_cosine=cosine,
         nonfinite=nonfinite,
-        share_flipped=flipped,
         failed=candidate.failure is not None,
         output_allowed=allowed,
     )

@@ -35,15 +35,13 @@ class OpRecord:
     """What one op did in a candidate run. Errors are relative L2 errors against the float32 twin.
 
     `low`: the op took or gave 16-bit tensors, or was a TF32 product. `inherited`: the largest error among
-    its inputs, inf where an input is non-finite against a finite twin. `input_errors`
-    follows the op's tensors.
+    its inputs, inf where an input is non-finite against a finite twin.
     """
 
     op: Op
     low: bool
     refusal: Refusal | None = None
     inherited: float = 0.0
-    input_errors: tuple[float, ...] = ()
     comparison: Comparison | None = None
     suspicion: Suspicion | None = None
     flips: int = 0
@@ -55,7 +53,7 @@ class OpRecord:
 class _Pending:
     low: bool = False
     refusal: Refusal | None = None
-    input_errors: tuple[float, ...] = ()
+    inherited: float = 0.0
     comparison: Comparison | None = None
     suspicion: Suspicion | None = None
     flips: int = 0
@@ -133,7 +131,7 @@ class Shadow:
             for t in written:
                 self.twins.own(t)
         random = torch.get_rng_state() if torch.Tag.nondeterministic_seeded in func.tags else None
-        pending.input_errors = tuple(self.twins.error(t) for t in inputs)
+        pending.inherited = max((self.twins.error(t) for t in inputs), default=0.0)
         # A factory asked for 16 bit (arange, zeros) is low by its result alone.
         pending.low = pending.low or any(
             v in LOW for v in (*args, *kwargs.values()) if isinstance(v, torch.dtype)
@@ -151,7 +149,7 @@ class Shadow:
         pending.low = pending.low or executed.wide is not None or any(t.dtype in LOW for t in outputs)
         if not (tainted or pending.low) or name in self._families.free:
             return executed.out
-        twin = self._run_twin(func, name, executed, args, twin_args, twin_kwargs, random)
+        twin = self._run_twin(func, name, executed, twin_args, twin_kwargs, random)
         if twin is not None:
             self._compare(name, executed, outputs, tensors_in(twin), written, inputs, place in self._examined)
         return executed.out
@@ -165,7 +163,6 @@ class Shadow:
         func: Any,
         name: str,
         executed: Executed,
-        args: Any,
         twin_args: Any,
         twin_kwargs: Any,
         random: Any,
@@ -240,18 +237,13 @@ class Shadow:
             op=op,
             low=pending.low,
             refusal=pending.refusal,
-            inherited=max(pending.input_errors, default=0.0),
-            input_errors=pending.input_errors,
+            inherited=pending.inherited,
             comparison=pending.comparison,
             suspicion=pending.suspicion,
             flips=pending.flips,
             flip_share=pending.flip_share,
         )
-        if (
-            self._gradients
-            and op.phase == "backward"
-            and any(o.dtype in ("float16", "bfloat16") for o in op.outputs)
-        ):
+        if self._gradients and op.phase == "backward" and op.gives_half:
             for twin in pending.twins:
                 histogram = binade_histogram(twin)
                 record.gradient = histogram if record.gradient is None else record.gradient.merge(histogram)

@@ -20,7 +20,7 @@ _SOFTMAXES = frozenset({"aten._softmax", "aten._log_softmax", "aten._safe_softma
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """What the operands say. Errors are relative L2, `worst` relative to the largest magnitude.
+    """What the operands say.
 
     cancellation: median over elements of log2(max(|a|, |b|) / |a - b|), 0 if this is no sum of two.
     absorbed: share of elements that a nonzero addend left unchanged here but not in the twin.
@@ -29,29 +29,12 @@ class Suspicion:
     masked_rows: softmax rows whose every input is -inf or at the format's floor, here but not in the twin.
     """
 
-    input_error: float
-    input_worst: float
     input_absmax: float
     cancellation: float = 0.0
     absorbed: float = 0.0
     denominator: float = math.inf
     vanished_denominators: int = 0
     masked_rows: int = 0
-
-
-def _error(candidate: torch.Tensor, twin: torch.Tensor) -> tuple[float, float]:
-    wide = widened(candidate.detach())
-    both = torch.isfinite(wide) & torch.isfinite(twin)
-    if not bool(both.all()):
-        return math.inf, math.inf
-    scale = float(torch.linalg.vector_norm(twin.double()))
-    difference = wide - twin
-    largest = largest_magnitude(twin)
-    if scale == 0.0:
-        return (0.0, 0.0) if not bool(difference.any()) else (math.inf, math.inf)
-    return float(torch.linalg.vector_norm(difference.double())) / scale, largest_magnitude(
-        difference
-    ) / largest
 
 
 def _binades_lost(a: torch.Tensor, b: torch.Tensor, result: torch.Tensor) -> float:
@@ -77,10 +60,7 @@ def examine(
     """`inputs` are the op's tensors; one that `out` aliases was overwritten and is passed over."""
     storage = storage_id(out)
     kept = [t for t in inputs if t.is_floating_point() and storage_id(t) != storage and t.numel()]
-    errors = [_error(t, twins.get(t)) for t in kept]
     found = {
-        "input_error": max((e for e, _ in errors), default=0.0),
-        "input_worst": max((w for _, w in errors), default=0.0),
         "input_absmax": max((largest_magnitude(twins.get(t)) for t in kept), default=0.0),
     }
     if name in _SUMS and len(kept) == 2:

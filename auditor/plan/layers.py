@@ -16,7 +16,6 @@ from auditor.numerics.shadow import OpRecord
 from auditor.plan.solve import Solved
 from auditor.plan.timing import StepTime
 
-_LOW = ("float16", "bfloat16")
 # Families that decide nothing about a layer's precision.
 _PLUMBING = frozenset({"view", "cast", "layout", "fill", "other"})
 _STOCK: dict[str, tuple[ModeName, ModeName]] = {
@@ -44,7 +43,7 @@ def _sum_up(records: Sequence[OpRecord]) -> dict[str, _Sums]:
             continue
         s, seen = sums[record.op.module], record.comparison
         s.seen = True
-        s.low = s.low or any(t.dtype in _LOW for t in record.op.outputs)
+        s.low = s.low or record.op.gives_half
         s.overflow += seen.nonfinite
         s.lost += seen.lost
         s.numel += seen.numel
@@ -61,7 +60,7 @@ def _runs_low(ops: Sequence[Op]) -> dict[str, bool]:
     for op in ops:
         if op.phase != "forward" or op.family in _PLUMBING or not op.outputs or not op.module_type:
             continue
-        low = any(t.dtype in _LOW for t in op.inputs)
+        low = op.takes_half
         (weights if op.flops else votes)[op.module].append(low)
     return {m: any(weights[m]) if weights[m] else any(votes[m]) for m in {*votes, *weights}}
 
@@ -73,7 +72,7 @@ def _widened(ops: Sequence[Op]) -> set[str]:
         for op in ops
         if op.family == "cast"
         and op.phase == "forward"
-        and any(t.dtype in _LOW for t in op.inputs)
+        and op.takes_half
         and any(t.dtype == "float32" for t in op.outputs)
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from auditor.contract import CurvePoint, Evidence, LossScale
+from auditor.contract import CurvePoint, Evidence, EvidenceKind, LossScale
 from auditor.numerics.formats import FORMATS
 from auditor.numerics.histogram import BinadeHistogram, empty_histogram
 
@@ -28,8 +28,23 @@ def largest_safe_log2(absmax: float) -> int | None:
     """The largest k with absmax * 2^k still finite in FP16; None without gradients."""
     if absmax <= 0.0 or not math.isfinite(absmax):
         return None
-    k = math.floor(math.log2(FP16.max / absmax))
-    return k
+    return math.floor(math.log2(FP16.max / absmax))
+
+
+def no_loss_scale(reason: str, kind: EvidenceKind) -> LossScale:
+    """What is said of the loss scale when no gradient was seen."""
+    return LossScale(
+        needed=False,
+        initial=None,
+        log2=None,
+        safe_log2_range=None,
+        headroom_binades=None,
+        curve=(),
+        growth_interval=GROWTH_INTERVAL,
+        confidence="low",
+        reason=reason,
+        evidence=Evidence(kind=kind),
+    )
 
 
 def loss_scale_of(
@@ -38,20 +53,8 @@ def loss_scale_of(
     """Recommend a scale from histograms of every 16-bit gradient of a step whose loss was scaled by
     2^run_log2. `fp16`: whether the recommended plan computes in FP16 at all; else none is needed."""
     histogram = merged(histograms)
-    confidence = "low" if surrogate else "high"
     if histogram.nonzero == 0:
-        return LossScale(
-            needed=False,
-            initial=None,
-            log2=None,
-            safe_log2_range=None,
-            headroom_binades=None,
-            curve=(),
-            growth_interval=GROWTH_INTERVAL,
-            confidence="low",
-            reason=why_not or "no FP16 gradients were seen",
-            evidence=Evidence(kind="assumed"),
-        )
+        return no_loss_scale(why_not or "no FP16 gradients were seen", "assumed")
     absmax = math.ldexp(histogram.absmax, -run_log2)
     top = min(max(largest_safe_log2(absmax) or 0, 0), LARGEST_LOG2)
     curve = tuple(
@@ -67,7 +70,6 @@ def loss_scale_of(
     # One binade below the largest that fits leaves a factor of two for the next batches; more than what
     # flushes nothing is of no use, unless the usual start already is that.
     log2 = max(min(top - 1, max(enough, USUAL_LOG2)), 0)
-    needed = fp16
     headroom = math.log2(FP16.max / math.ldexp(absmax, log2))
     unscaled = flush[0]
     if not fp16:
@@ -80,14 +82,14 @@ def loss_scale_of(
             f"{flush[log2]:.2%} of gradient values flush to zero ({unscaled:.2%} without a scale)"
         )
     return LossScale(
-        needed=needed,
-        initial=float(2.0**log2) if needed else None,
-        log2=log2 if needed else None,
+        needed=fp16,
+        initial=float(2.0**log2) if fp16 else None,
+        log2=log2 if fp16 else None,
         safe_log2_range=(min(enough, log2), top),
         headroom_binades=headroom,
         curve=curve,
         growth_interval=GROWTH_INTERVAL,
-        confidence=confidence,  # type: ignore[arg-type]
+        confidence="low" if surrogate else "high",
         reason=reason,
         evidence=Evidence(
             kind="emulated",

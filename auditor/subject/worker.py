@@ -15,7 +15,7 @@ import sys
 import traceback
 from typing import Any
 
-from auditor.errors import AuditError, InternalProblem, SubjectProblem
+from auditor.errors import AuditError, InternalProblem, SubjectProblem, memory_problem, out_of_memory
 from auditor.subject.limits import limit_memory
 from auditor.subject.request import AuditRequest
 
@@ -42,20 +42,11 @@ def main(argv: list[str]) -> int:
         send(_described(error))
     except SystemExit:
         send(_described(SubjectProblem("the model called sys.exit", where=request.model)))
-    except (MemoryError, RuntimeError) as error:
-        if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
-            send(
-                _described(
-                    SubjectProblem(
-                        "the model needs more memory than the limit",
-                        next_step="raise --memory-limit, or give smaller inputs",
-                    )
-                )
-            )
+    except Exception as error:
+        if out_of_memory(error):
+            send(_described(memory_problem()))
         else:
             send(_described(InternalProblem(f"{type(error).__name__}: {error}"), traceback.format_exc()))
-    except Exception as error:
-        send(_described(InternalProblem(f"{type(error).__name__}: {error}"), traceback.format_exc()))
     # The user's code may have left threads or exit handlers behind; nothing of theirs matters any more.
     sys.stdout.flush()
     os._exit(0)
