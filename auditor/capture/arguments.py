@@ -1,31 +1,44 @@
-"""Walking an op's arguments, which are nothing but values, tuples, lists and dicts of them.
+"""One op about to run, and walking its arguments: values, tuples, lists and dicts of them.
 
-torch.utils._pytree does the same for any registered container at five times the cost; at ten walks an op and
-thousands of ops that was a third of an audit of a small model.
+torch.utils._pytree walks any registered container at five times the cost; at ten walks an op and thousands
+of ops that was a third of an audit of a small model. For the same reason what follows from the schema alone
+is looked up once an overload.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
+from torch.utils.flop_counter import flop_registry
 
-
-def leaves_of(*values: Any) -> Iterator[Any]:
-    """The values at the leaves, in order; dicts give their values."""
-    for value in values:
-        if isinstance(value, (tuple, list)):
-            yield from leaves_of(*value)
-        elif isinstance(value, dict):
-            yield from leaves_of(*value.values())
-        else:
-            yield value
+Place = tuple[str, int] | None  # the user's (file, line)
 
 
 def tensors_in(*values: Any) -> list[torch.Tensor]:
-    """The tensors at the leaves, in order."""
-    return [leaf for leaf in leaves_of(*values) if isinstance(leaf, torch.Tensor)]
+    """The tensors at the leaves, in order; dicts give their values."""
+    return leaves_of(torch.Tensor, values)
+
+
+def leaves_of(kind: type, value: Any) -> list[Any]:
+    """The leaves of that type, in order; dicts give their values."""
+    found: list[Any] = []
+    _collect(kind, value, found)
+    return found
+
+
+def _collect(kind: type, value: Any, found: list[Any]) -> None:
+    if isinstance(value, kind):
+        found.append(value)
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            _collect(kind, item, found)
+    elif isinstance(value, dict):
+        for item in value.values():
+            _collect(kind, item, found)
 
 
 def map_leaves(kind: type, function: Callable[[Any], Any], value: Any) -> Any:
@@ -40,3 +53,72 @@ def map_leaves(kind: type, function: Callable[[Any], Any], value: Any) -> Any:
     if isinstance(value, dict):
         return {k: map_leaves(kind, function, v) for k, v in value.items()}
     return value
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """What an op's schema says. `name` is the packet ("aten.addmm"), `target` the overload.
+
+    `written`: (position, name) of the arguments the op writes to. `takes_dtype`: one of them is a dtype.
+    """
+
+    name: str
+    target: str
+    arguments: tuple[str, ...]
+    written: tuple[tuple[int, str], ...]
+    takes_dtype: bool
+    is_view: bool
+    random: bool
+    flops: Callable[..., int] | None
+
+
+@cache
+def overload_of(func: torch._ops.OpOverload) -> Overload:
+    arguments = func._schema.arguments
+    return Overload(
+        name=func._schema.name.replace("::", "."),
+        target=str(func),
+        arguments=tuple(argument.name for argument in arguments),
+        written=tuple(
+            (position, argument.name)
+            for position, argument in enumerate(arguments)
+            if argument.alias_info is not None and argument.alias_info.is_write
+        ),
+        takes_dtype=any("ScalarType" in str(argument.real_type) for argument in arguments),
+        is_view=func.is_view,
+        random=torch.Tag.nondeterministic_seeded in func.tags,
+        flops=flop_registry.get(func._overloadpacket),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One op about to run: its tensors in order, the user's line, and the id of the forward op whose
+    gradient it computes."""
+
+    func: torch._ops.OpOverload
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    overload: Overload
+    inputs: list[torch.Tensor]
+    place: Place = None
+    forward: int | None = None
+
+    @classmethod
+    def of(cls, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        return cls(func, args, kwargs, overload_of(func), tensors_in(args, kwargs))
+
+    def run(self) -> Any:
+        return self.func(*self.args, **self.kwargs)
+
+    def written(self) -> list[torch.Tensor]:
+        """The tensors among the arguments that the op writes to."""
+        found: list[torch.Tensor] = []
+        for position, name in self.overload.written:
+            value = self.args[position] if position < len(self.args) else self.kwargs.get(name)
+            _collect(torch.Tensor, value, found)
+        return found
+
+    def dtypes(self) -> list[torch.dtype]:
+        """The dtypes asked for among the arguments."""
+        return leaves_of(torch.dtype, (self.args, self.kwargs)) if self.overload.takes_dtype else []

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
@@ -15,17 +14,17 @@ from auditor import toml
 class Patterns:
     """A set of op names ("aten.mm") given by fnmatch patterns on the part after "aten."."""
 
-    def __init__(self, patterns: tuple[str, ...], without: Container[str] = ()) -> None:
+    def __init__(self, patterns: tuple[str, ...], without: Patterns | tuple[()] = ()) -> None:
         self._patterns = patterns
         self._without = without
         self._known: dict[str, bool] = {}
 
-    def __contains__(self, name: object) -> bool:
-        known = self._known.get(str(name))
+    def __contains__(self, name: str) -> bool:
+        known = self._known.get(name)
         if known is None:
-            base = str(name).removeprefix("aten.")
+            base = name.removeprefix("aten.")
             known = any(fnmatchcase(base, p) for p in self._patterns) and name not in self._without
-            self._known[str(name)] = known
+            self._known[name] = known
         return known
 
 
@@ -42,9 +41,14 @@ class OpFamilies:
     same_dtype: Patterns
     no_fp16_kernel: Patterns
     no_bf16_kernel: Patterns
+    _family_of: dict[str, str] = field(default_factory=dict)
 
     def family_of(self, name: str) -> str:
-        return next((family for family, patterns in self.families if name in patterns), "other")
+        known = self._family_of.get(name)
+        if known is None:
+            known = next((family for family, patterns in self.families if name in patterns), "other")
+            self._family_of[name] = known
+        return known
 
     def refused_in_half(self, dtype: Any) -> Patterns:
         """Ops CUDA refuses in `dtype` (torch.float16 or torch.bfloat16)."""

@@ -2,43 +2,29 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import fx, nn
+from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
-from torch.utils.weak import WeakTensorKeyDictionary
 
-from auditor.capture.arguments import map_leaves, tensors_in
+from auditor.capture.arguments import Call, Place, map_leaves, overload_of, tensors_in
 from auditor.capture.families import OpFamilies
+from auditor.capture.graph import CallLog
 from auditor.capture.site import ModuleStack, autograd_sequence, forward_sequence, user_line
 from auditor.capture.storages import StorageMap
 from auditor.capture.trace import Op, TensorMeta, Trace
 
-Place = tuple[str, int] | None  # the user's (file, line)
-# (func, args, kwargs, place, id of the forward op whose gradient this computes)
-Execute = Callable[[torch._ops.OpOverload, tuple[Any, ...], dict[str, Any], Place, int | None], Any]
+Execute = Callable[[Call], Any]
 Observe = Callable[[Op, tuple[Any, ...], dict[str, Any], Any], None]
-
-
-def run_plainly(
-    func: torch._ops.OpOverload,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    _place: Place,
-    _forward: int | None,
-) -> Any:
-    return func(*args, **kwargs)
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Executes every op through `execute` and writes it down; `observe` then sees it with its tensors.
 
-    With `graph=True` the run is also kept as a torch.fx.Graph whose call nodes carry their Op in
-    meta["op"]. No tensor is kept alive: an op's producers are found by the storages it reads.
+    With `graph=True` the calls are noted too, for the torch.fx.Graph of the trace. No tensor is kept
+    alive: an op's producers are found by the storages it reads.
     """
 
     def __init__(
@@ -47,7 +33,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         inputs: dict[str, torch.Tensor],
         families: OpFamilies,
         *,
-        execute: Execute = run_plainly,
+        execute: Execute = Call.run,
         observe: Observe | None = None,
         graph: bool = False,
     ) -> None:
@@ -57,7 +43,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._families = families
         self._execute = execute
         self._observe = observe
-        self._graph = _GraphWriter() if graph else None
+        self._log = CallLog() if graph else None
         self._forward_of: dict[int, Op] = {}
         self._writer: StorageMap[int] = StorageMap()
         self._origin: StorageMap[str] = StorageMap()
@@ -75,46 +61,47 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._origin.put(tensor, f"{kind}:{name}")
 
     def trace(self) -> Trace:
-        return Trace(self._graph.graph if self._graph else fx.Graph(), tuple(self.ops))
+        return Trace(tuple(self.ops), tuple(self._log.calls) if self._log else ())
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
         inputs = tensors_in(args, kwargs)
-        described = tuple(TensorMeta(tuple(t.shape), str(t.dtype)[6:]) for t in inputs)
-        producers = tuple(self._writer.get(t) for t in inputs)
-        origins = tuple(self._origin.get(t) for t in inputs)
-        node_args = self._graph.arguments(args, kwargs, origins) if self._graph else None
+        overload = overload_of(func)
+        described = _described(inputs)
+        producers = tuple([self._writer.get(t) for t in inputs])
+        origins = tuple([self._origin.get(t) for t in inputs])
+        noted = self._log.arguments(args, kwargs, origins) if self._log else None
         phase, sequence = self._phase()
-        line = user_line()
-        module = self.modules.current
         forward = self._forward_of.get(sequence) if phase == "backward" else None
-        if forward is not None:
-            module = (forward.module, forward.module_type)
-            line = (forward.file, forward.line) if forward.file and forward.line else line
-        out = self._execute(func, args, kwargs, line, forward.id if forward else None)
+        if forward is not None and forward.file is not None and forward.line is not None:
+            line: Place = (forward.file, forward.line)
+        else:
+            line = user_line()
+        module = self.modules.current if forward is None else (forward.module, forward.module_type)
+        call = Call(func, args, kwargs, overload, inputs, line, forward.id if forward else None)
+        out = self._execute(call)
         outputs = tensors_in(out)
-        name = func._schema.name.replace("::", ".")
-        free = name in self._families.free
+        free = overload.name in self._families.free
         op = Op(
             id=len(self.ops),
-            target=str(func),
-            family=self._families.family_of(name),
+            target=overload.target,
+            family=self._families.family_of(overload.name),
             phase=phase,
             module=module[0],
             module_type=module[1],
             file=line[0] if line else None,
             line=line[1] if line else None,
             inputs=described,
-            outputs=tuple(TensorMeta(tuple(t.shape), str(t.dtype)[6:]) for t in outputs),
+            outputs=_described(outputs),
             producers=producers,
             origins=origins,
-            constants=_constants(func, args, kwargs),
-            flops=_flops(func, args, kwargs, out),
-            bytes_read=0 if free else sum(map(_bytes, inputs)),
-            bytes_written=0 if free else sum(map(_bytes, outputs)),
-            forward_id=forward.id if forward else None,
+            constants=_constants(call),
+            flops=_flops(call, out),
+            bytes_read=0 if free else sum([t.numel() * t.itemsize for t in inputs]),
+            bytes_written=0 if free else sum([t.numel() * t.itemsize for t in outputs]),
+            forward_id=call.forward,
         )
         self.ops.append(op)
         if phase == "forward":
@@ -122,8 +109,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not free:
             for t in outputs:
                 self._writer.put(t, op.id)
-        if self._graph and node_args is not None:
-            self._graph.call(func, node_args, out, op)
+        if self._log is not None:
+            self._log.note(func, noted, out)
         if self._observe is not None:
             self._observe(op, args, kwargs, out)
         return out
@@ -136,52 +123,33 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return "forward", forward_sequence() if in_backward else sequence
 
 
-def _bytes(tensor: torch.Tensor) -> int:
-    return tensor.numel() * tensor.element_size()
+_dtype_names: dict[torch.dtype, str] = {}
 
 
-def _constants(func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+def _described(tensors: list[torch.Tensor]) -> tuple[TensorMeta, ...]:
+    return tuple([TensorMeta(tuple(t.shape), _dtype_name(t.dtype)) for t in tensors])
+
+
+def _dtype_name(dtype: torch.dtype) -> str:
+    known = _dtype_names.get(dtype)
+    if known is None:
+        known = _dtype_names[dtype] = str(dtype).removeprefix("torch.")
+    return known
+
+
+def _flops(call: Call, out: Any) -> int:
+    formula = call.overload.flops
+    if formula is None:
+        return 0
+    by_shape = getattr(formula, "__wrapped__", None)
+    if by_shape is None:
+        return int(formula(*call.args, **call.kwargs, out_val=out))
+    # What torch's own wrapper does with pytree, at 90 us an op.
+    args, kwargs, shape = map_leaves(torch.Tensor, lambda t: t.shape, (call.args, call.kwargs, out))
+    return int(by_shape(*args, **kwargs, out_shape=shape))
+
+
+def _constants(call: Call) -> dict[str, Any]:
     """The scalar arguments by their schema names, defaults included only where they were passed."""
-    names = [argument.name for argument in func._schema.arguments]
-    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    given = {**dict(zip(call.overload.arguments, call.args, strict=False)), **call.kwargs}
     return {k: v for k, v in given.items() if isinstance(v, (bool, int, float))}
-
-
-def _flops(func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> int:
-    formula = flop_registry.get(func._overloadpacket)
-    return 0 if formula is None else int(formula(*args, **kwargs, out_val=out))
-
-
-class _GraphWriter:
-    """Builds the fx.Graph. Nodes are found by tensor identity, weakly."""
-
-    def __init__(self) -> None:
-        self.graph = fx.Graph()
-        self._node_of: Any = WeakTensorKeyDictionary()
-
-    def arguments(self, args: Any, kwargs: Any, origins: tuple[str | None, ...]) -> tuple[Any, Any]:
-        names = iter(origins)
-        return map_leaves(torch.Tensor, lambda t: self._node(t, next(names)), (args, kwargs))  # type: ignore[no-any-return]
-
-    def _node(self, tensor: torch.Tensor, origin: str | None) -> fx.Node:
-        node = self._node_of.get(tensor)
-        if node is None:
-            node = self._node_of[tensor] = self.graph.placeholder(_identifier(origin or "saved"))
-            node.meta["origin"] = origin
-        return node  # type: ignore[no-any-return]
-
-    def call(self, func: Any, node_args: tuple[Any, Any], out: Any, op: Op) -> None:
-        args, kwargs = node_args
-        plain = {k: v for k, v in kwargs.items() if not isinstance(v, torch.Generator)}
-        node = self.graph.call_function(func, tuple(args), plain)
-        node.meta["op"] = op
-        if isinstance(out, torch.Tensor):
-            self._node_of[out] = node
-        elif isinstance(out, (tuple, list)):
-            for index, item in enumerate(out):
-                if isinstance(item, torch.Tensor):
-                    self._node_of[item] = self.graph.call_function(operator.getitem, (node, index))
-
-
-def _identifier(name: str) -> str:
-    return "".join(c if c.isalnum() else "_" for c in name)

@@ -78,8 +78,10 @@ def user_line() -> tuple[str, int] | None:
     """(file, line) of the innermost Python frame outside torch and this package, or None."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if is_user_file(frame.f_code.co_filename):
-            return frame.f_code.co_filename, frame.f_lineno
+        filename = frame.f_code.co_filename
+        # The look-up first: this loop runs for every op through some dozen frames.
+        if _user_file.get(filename, True) and is_user_file(filename):
+            return filename, frame.f_lineno
         frame = frame.f_back
     return None
 

@@ -27,6 +27,9 @@ class StorageMap(Generic[Value]):
         self._live = 0
         self._added = 0
 
+    def __bool__(self) -> bool:
+        return bool(self._entries)
+
     def get(self, tensor: torch.Tensor) -> Value | None:
         key = storage_id(tensor)
         entry = None if key is None else self._entries.get(key)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from torch import fx
+
+    from auditor.capture.graph import NotedCall
 
 
 HALF = ("float16", "bfloat16")
@@ -73,9 +76,16 @@ class Op:
         return self.target.rsplit(".", 1)[0]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Trace:
-    """One recorded run: the fx graph (each call node's meta["op"] is its Op) and the ops in order."""
+    """One recorded run: its ops in order, and the calls noted for its graph (none if not asked for)."""
 
-    graph: fx.Graph
     ops: tuple[Op, ...]
+    calls: tuple[NotedCall, ...] = ()
+
+    @cached_property
+    def graph(self) -> fx.Graph:
+        """The run, forward and backward, as one graph; each call node's meta["op"] is its Op."""
+        from auditor.capture.graph import graph_of
+
+        return graph_of(self.calls, self.ops)

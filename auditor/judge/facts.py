@@ -142,7 +142,6 @@ def facts_of(
             lost_share=seen.lost / seen.numel if seen.numel else 0.0,
             error=seen.error,
             local=seen.local,
-            worst=seen.worst,
             amplification=jump(record, fmt.unit_roundoff),
             roundoffs=seen.error / fmt.unit_roundoff,
         )

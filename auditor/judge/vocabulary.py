@@ -48,7 +48,6 @@ VOCABULARY: dict[str, Fact] = {
     "error": Fact(0.0, "relative L2 error of the output against FP32"),
     "inherited": Fact(0.0, "largest relative error among the inputs"),
     "local": Fact(0.0, "relative error this op's own rounding adds"),
-    "worst": Fact(0.0, "largest element error over the output's largest magnitude"),
     "amplification": Fact(0.0, "error over the inherited error or the unit roundoff"),
     "roundoffs": Fact(0.0, "error in unit roundoffs of the format"),
     "unit_roundoff": Fact(0.0, "largest relative error of one rounding to the format"),

@@ -7,13 +7,12 @@ which dtype comes out (by its meta kernels) and which mixtures of dtypes it refu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 
-from auditor.capture.arguments import leaves_of, map_leaves, tensors_in
+from auditor.capture.arguments import Call, map_leaves, tensors_in
 from auditor.capture.families import OpFamilies
 from auditor.numerics.rounding import round_to
 from auditor.numerics.twins import WIDER, Twins, widened
@@ -41,21 +40,6 @@ class Executed:
     kept: bool = False
 
 
-def mutated_arguments(
-    func: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
-) -> list[torch.Tensor]:
-    """The tensors among the arguments that `func` writes to."""
-    if not func._schema.is_mutable:
-        return []
-    written = []
-    for position, argument in enumerate(func._schema.arguments):
-        if argument.alias_info is None or not argument.alias_info.is_write:
-            continue
-        value = args[position] if position < len(args) else kwargs.get(argument.name)
-        written += tensors_in(value)
-    return written
-
-
 class Emulator:
     """Executes ops for one mode. `tf32` rounds the operands of float32 products.
 
@@ -70,91 +54,84 @@ class Emulator:
         self._planned: dict[Any, tuple[torch.dtype, ...] | Refusal | None] = {}
         self.unrounded = Twins()
 
-    def __call__(
-        self,
-        func: torch._ops.OpOverload,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        *,
-        promoted: bool = False,
-        keep: bool | None = None,
-    ) -> Executed:
+    def __call__(self, call: Call, *, promoted: bool = False, keep: bool | None = None) -> Executed:
         """`keep` says whether the result stays unrounded; None leaves it to `promoted` and the inputs."""
-        inputs = tensors_in(args, kwargs)
-        low = next((t.dtype for t in inputs if t.dtype in LOW), None)
-        name = func._schema.name.replace("::", ".")
+        name = call.overload.name
+        low = next((t.dtype for t in call.inputs if t.dtype in LOW), None)
         product = name in self._families.products
         if self._tf32 and product and low is None and not promoted:
-            return self._tf32_product(func, args, kwargs)
+            return self._tf32_product(call)
         if name in self._families.casts:
-            return self._cast(func, args, kwargs, promoted, keep)
-        if name in self._families.fills and not any(self.unrounded.has(t) for t in inputs):
-            return self._fill(func, args, kwargs, promoted)
-        if func.is_view or name in self._families.free:
-            return Executed(func(*args, **kwargs), None)
+            return self._cast(call, promoted, keep)
+        if name in self._families.fills and not self._any_unrounded(call):
+            return self._fill(call, promoted)
+        if call.overload.is_view or name in self._families.free:
+            return Executed(call.run(), None)
         if low is None:
-            return self._plain(func, args, kwargs, promoted)
+            return self._plain(call, promoted)
         if keep is None:
-            keep = promoted or (not product and any(self.unrounded.has(t) for t in inputs))
-        return self._half(func, name, args, kwargs, inputs, low, keep)
+            keep = promoted or (not product and self._any_unrounded(call))
+        return self._half(call, low, keep)
 
-    def _plain(self, func: Any, args: Any, kwargs: Any, promoted: bool) -> Executed:
+    def _any_unrounded(self, call: Call) -> bool:
+        return bool(self.unrounded) and any(self.unrounded.has(t) for t in call.inputs)
+
+    def _plain(self, call: Call, promoted: bool) -> Executed:
         """No 16-bit input; a factory asked for a 16-bit result still rounds."""
-        asked = [d for d in leaves_of(args, kwargs) if d in LOW]
-        if promoted and asked:
+        if promoted and any(d in LOW for d in call.dtypes()):
             random = torch.get_rng_state()
-            wide_args, wide_kwargs = widened_dtypes((args, kwargs))
-            wide = func(*wide_args, **wide_kwargs)
+            wide_args, wide_kwargs = widened_dtypes((call.args, call.kwargs))
+            wide = call.func(*wide_args, **wide_kwargs)
             torch.set_rng_state(random)
-            out = func(*args, **kwargs)
+            out = call.run()
             self._keep(out, wide)
             return Executed(out, None, kept=True)
-        return Executed(func(*args, **kwargs), None)
+        return Executed(call.run(), None)
 
     def _keep(self, out: Any, wide: Any) -> None:
         for narrow, exact in zip(tensors_in(out), tensors_in(wide), strict=False):
             if narrow.dtype in LOW and narrow.shape == exact.shape:
                 self.unrounded.put(narrow, exact.clone(), 0.0)
 
-    def _cast(self, func: Any, args: Any, kwargs: Any, promoted: bool, keep: bool | None) -> Executed:
+    def _cast(self, call: Call, promoted: bool, keep: bool | None) -> Executed:
+        args = call.args
         source = args[1] if len(args) > 1 and isinstance(args[1], torch.Tensor) else args[0]
         if keep is False or not (promoted or self.unrounded.has(source)):
-            return Executed(func(*args, **kwargs), None)
+            return Executed(call.run(), None)
         exact = self.unrounded.get(source)
         if source is args[0] and source.dtype in LOW:
-            out = exact.to(kwargs.get("dtype") or source.dtype, copy=True)
+            out = exact.to(call.kwargs.get("dtype") or source.dtype, copy=True)
         else:
-            out = func(*args, **kwargs)
+            out = call.run()
         if out.dtype in LOW:
             self.unrounded.drop(out)
             if promoted:
                 self._keep(out, exact.expand(out.shape))
         return Executed(out, None, kept=promoted)
 
-    def _tf32_product(self, func: Any, args: Any, kwargs: Any) -> Executed:
-        operands = {id(t) for t in tensors_in(args, kwargs) if t.dtype == torch.float32 and t.dim() > 1}
+    def _tf32_product(self, call: Call) -> Executed:
+        operands = {id(t) for t in call.inputs if t.dtype == torch.float32 and t.dim() > 1}
 
         def rounded(t: torch.Tensor) -> torch.Tensor:
             return round_to(t, "tf32") if id(t) in operands else t
 
-        out = func(*map_leaves(torch.Tensor, rounded, args), **map_leaves(torch.Tensor, rounded, kwargs))
+        args, kwargs = map_leaves(torch.Tensor, rounded, (call.args, call.kwargs))
+        out = call.func(*args, **kwargs)
         return Executed(out, out)
 
-    def _fill(self, func: Any, args: Any, kwargs: Any, promoted: bool) -> Executed:
+    def _fill(self, call: Call, promoted: bool) -> Executed:
         # Filling is exact in every kernel, and only the real one refuses a constant beyond the format.
+        func, args, kwargs = call.func, call.args, call.kwargs
         if promoted:
             wide_args, wide_kwargs = widened_dtypes(map_leaves(torch.Tensor, widened, (args, kwargs)))
             wide = func(*wide_args, **wide_kwargs)
-            asked = next((d for d in leaves_of(args, kwargs) if d in LOW), None)
+            asked = next((d for d in call.dtypes() if d in LOW), None)
             low = asked or next((t.dtype for t in tensors_in(args) if t.dtype in LOW), wide.dtype)
-            if mutated_arguments(func, args, kwargs) and args[0].dtype in LOW:
-                out = args[0].copy_(wide)
-            else:
-                out = wide.to(low)
+            out = args[0].copy_(wide) if call.written() and args[0].dtype in LOW else wide.to(low)
             self._keep(out, wide)
             return Executed(out, None, kept=True)
         try:
-            return Executed(func(*args, **kwargs), None)
+            return Executed(call.run(), None)
         except RuntimeError as error:
             if "without overflow" not in str(error):
                 raise
@@ -162,18 +139,10 @@ class Emulator:
         clipped = [_beyond_to_inf(a) for a in args]
         return Executed(func(*clipped, **{k: _beyond_to_inf(v) for k, v in kwargs.items()}), None, refusal)
 
-    def _half(
-        self,
-        func: Any,
-        name: str,
-        args: Any,
-        kwargs: Any,
-        inputs: list[torch.Tensor],
-        low: torch.dtype,
-        keep: bool,
-    ) -> Executed:
+    def _half(self, call: Call, low: torch.dtype, keep: bool) -> Executed:
+        name, inputs = call.overload.name, call.inputs
         refusal = None
-        planned = self._plan(func, name, args, kwargs, inputs)
+        planned = self._plan(call)
         if isinstance(planned, Refusal):
             refusal, planned = planned, None
         if name in self._families.refused_in_half(low):
@@ -182,19 +151,16 @@ class Emulator:
         # Where dtypes clash, the run goes on as if the line had been mended, in the half type.
         mended = low if refusal is not None and refusal.by == "dtype-mismatch" else None
         if refusal is None and not keep and name in self._families.sequential:
-            return self._one_by_one(func, args, kwargs)
-        written = mutated_arguments(func, args, kwargs)
+            return self._one_by_one(call)
+        written = call.written()
         temporary = {id(t): self.unrounded.get(t) if keep else widened(t) for t in inputs}
         for t in written:
             if t.dtype not in LOW:
                 temporary[id(t)] = t
         original = {id(temporary[id(t)]): t for t in written}
-
-        def wide_of(t: torch.Tensor) -> torch.Tensor:
-            return temporary[id(t)]
-
-        wide_args, wide_kwargs = widened_dtypes(map_leaves(torch.Tensor, wide_of, (args, kwargs)))
-        wide = func(*wide_args, **wide_kwargs)
+        arguments = map_leaves(torch.Tensor, lambda t: temporary[id(t)], (call.args, call.kwargs))
+        wide_args, wide_kwargs = widened_dtypes(arguments) if call.overload.takes_dtype else arguments
+        wide = call.func(*wide_args, **wide_kwargs)
         for t in written:
             if t.dtype in LOW:
                 t.copy_(temporary[id(t)])
@@ -217,30 +183,28 @@ class Emulator:
             self.unrounded.drop(t)
         return Executed(out, wide, refusal)
 
-    def _one_by_one(self, func: Any, args: Any, kwargs: Any) -> Executed:
+    def _one_by_one(self, call: Call) -> Executed:
         """The CPU's own 16-bit kernel, rounding each addition as atomicAdd does; `wide` sums exactly."""
-        wide_args, wide_kwargs = widened_dtypes(
-            map_leaves(torch.Tensor, lambda t: t.to(WIDER.get(t.dtype, t.dtype), copy=True), (args, kwargs))
+        copies = map_leaves(
+            torch.Tensor, lambda t: t.to(WIDER.get(t.dtype, t.dtype), copy=True), (call.args, call.kwargs)
         )
-        wide = func(*wide_args, **wide_kwargs)
-        for t in mutated_arguments(func, args, kwargs):
+        wide_args, wide_kwargs = widened_dtypes(copies)
+        wide = call.func(*wide_args, **wide_kwargs)
+        for t in call.written():
             self.unrounded.drop(t)
-        return Executed(func(*args, **kwargs), wide)
+        return Executed(call.run(), wide)
 
-    def _plan(
-        self, func: Any, name: str, args: Any, kwargs: Any, inputs: list[torch.Tensor]
-    ) -> tuple[torch.dtype, ...] | Refusal | None:
+    def _plan(self, call: Call) -> tuple[torch.dtype, ...] | Refusal | None:
         """Output dtypes by PyTorch's meta kernel, its refusal, or None where it has no meta kernel."""
-        others = tuple(v for v in leaves_of(args, kwargs) if isinstance(v, torch.dtype))
-        key = (func, tuple((t.dtype, t.dim() == 0) for t in inputs), others)
+        kinds = tuple([(t.dtype, t.dim() == 0) for t in call.inputs])
+        key = (call.func, kinds, tuple(call.dtypes()))
         if key not in self._planned:
-            self._planned[key] = self._ask_meta(func, name, args, kwargs, inputs)
+            self._planned[key] = self._ask_meta(call)
         return self._planned[key]
 
-    def _ask_meta(
-        self, func: Any, name: str, args: Any, kwargs: Any, inputs: list[torch.Tensor]
-    ) -> tuple[torch.dtype, ...] | Refusal | None:
-        floats = {t.dtype for t in inputs if t.is_floating_point() and t.dim() > 0}
+    def _ask_meta(self, call: Call) -> tuple[torch.dtype, ...] | Refusal | None:
+        name = call.overload.name
+        floats = {t.dtype for t in call.inputs if t.is_floating_point() and t.dim() > 0}
         if len(floats) > 1 and name in self._families.same_dtype:
             names = sorted(str(d).removeprefix("torch.") for d in floats)
             return Refusal(
@@ -250,9 +214,10 @@ class Emulator:
         def meta(t: torch.Tensor) -> torch.Tensor:
             return torch.empty_strided(t.size(), t.stride(), dtype=t.dtype, device="meta")
 
+        args, kwargs = map_leaves(torch.Tensor, meta, (call.args, call.kwargs))
         on_meta = {k: torch.device("meta") if isinstance(v, torch.device) else v for k, v in kwargs.items()}
         try:
-            out = func(*map_leaves(torch.Tensor, meta, args), **map_leaves(torch.Tensor, meta, on_meta))
+            out = call.func(*args, **on_meta)
         except NotImplementedError:
             return None
         except (RuntimeError, IndexError, TypeError, ValueError) as error:

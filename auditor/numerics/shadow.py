@@ -8,9 +8,8 @@ from typing import Any
 
 import torch
 
-from auditor.capture.arguments import map_leaves, tensors_in
+from auditor.capture.arguments import Call, map_leaves, tensors_in
 from auditor.capture.families import OpFamilies
-from auditor.capture.recorder import Place
 from auditor.capture.storages import storage_id
 from auditor.capture.trace import Op
 from auditor.numerics.compare import Comparison, compare
@@ -19,7 +18,6 @@ from auditor.numerics.emulate import (
     Emulator,
     Executed,
     Refusal,
-    mutated_arguments,
     widened_dtypes,
 )
 from auditor.numerics.histogram import BinadeHistogram, binade_histogram
@@ -111,71 +109,53 @@ class Shadow:
         """Autocast refuses the op `name` that comes next; it runs in float32 so that the rest is seen."""
         self._announced[name] = Refusal("autocast", why)
 
-    def execute(
-        self,
-        func: torch._ops.OpOverload,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        place: Place,
-        forward: int | None,
-    ) -> Any:
+    def execute(self, call: Call) -> Any:
         self._pending = pending = _Pending()
-        name = func._schema.name.replace("::", ".")
-        inputs = tensors_in(args, kwargs)
-        if func.is_view or (name in self._families.free and not inputs):
-            return func(*args, **kwargs)
-        pending.low = any(t.dtype in LOW for t in inputs)
+        name, inputs = call.overload.name, call.inputs
+        free = name in self._families.free
+        if call.overload.is_view or (free and not inputs):
+            return call.run()
+        # A factory asked for 16 bit (arange, zeros) is low by its result alone.
+        pending.low = any(t.dtype in LOW for t in inputs) or any(d in LOW for d in call.dtypes())
         tainted = any(self.twins.has(t) for t in inputs)
-        written = mutated_arguments(func, args, kwargs)
+        written = call.written()
         if tainted or pending.low:
             for t in written:
                 self.twins.own(t)
-        random = torch.get_rng_state() if torch.Tag.nondeterministic_seeded in func.tags else None
-        pending.inherited = max((self.twins.error(t) for t in inputs), default=0.0)
-        # A factory asked for 16 bit (arange, zeros) is low by its result alone.
-        pending.low = pending.low or any(
-            v in LOW for v in (*args, *kwargs.values()) if isinstance(v, torch.dtype)
-        )
-        twin_args, twin_kwargs = (
-            self._twin_arguments(args, kwargs) if tainted or pending.low else (args, kwargs)
-        )
-        promoted = place in self._promoted
+        random = torch.get_rng_state() if call.overload.random else None
+        pending.inherited = max([self.twins.error(t) for t in inputs], default=0.0) if tainted else 0.0
+        twin_args, twin_kwargs = self._twin_arguments(call) if tainted or pending.low else (None, None)
+        promoted = call.place in self._promoted
         # A gradient is as wide as its forward op was; what a wider consumer hands back is cast on the way.
-        follow = None if forward is None or not self._promoted else forward in self._wide_ops
-        executed = self._emulate(func, args, kwargs, promoted=promoted, keep=follow)
+        follow = None if call.forward is None or not self._promoted else call.forward in self._wide_ops
+        executed = self._emulate(call, promoted=promoted, keep=follow)
         pending.wide = executed.kept
         pending.refusal = self._announced.pop(name, executed.refusal)
         outputs = tensors_in(executed.out)
         pending.low = pending.low or executed.wide is not None or any(t.dtype in LOW for t in outputs)
-        if not (tainted or pending.low) or name in self._families.free:
+        if not (tainted or pending.low) or free:
             return executed.out
-        twin = self._run_twin(func, name, executed, twin_args, twin_kwargs, random)
+        if twin_args is None:
+            twin_args, twin_kwargs = call.args, call.kwargs
+        twin = self._run_twin(call, executed, twin_args, twin_kwargs, random)
         if twin is not None:
-            self._compare(name, executed, outputs, tensors_in(twin), written, inputs, place in self._examined)
+            self._compare(call, executed, outputs, tensors_in(twin), written)
         return executed.out
 
-    def _twin_arguments(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        twins = map_leaves(torch.Tensor, self.twins.get, (args, kwargs))
-        return widened_dtypes(twins)  # type: ignore[no-any-return]
+    def _twin_arguments(self, call: Call) -> tuple[Any, Any]:
+        twins = map_leaves(torch.Tensor, self.twins.get, (call.args, call.kwargs))
+        return widened_dtypes(twins) if call.overload.takes_dtype else twins  # type: ignore[no-any-return]
 
-    def _run_twin(
-        self,
-        func: Any,
-        name: str,
-        executed: Executed,
-        twin_args: Any,
-        twin_kwargs: Any,
-        random: Any,
-    ) -> Any:
+    def _run_twin(self, call: Call, executed: Executed, twin_args: Any, twin_kwargs: Any, random: Any) -> Any:
         """The same op on the twins, or None where the twins cannot follow (other shapes, an error)."""
-        if name == "aten._to_copy":
+        if call.overload.name == "aten._to_copy":
             wanted = executed.out.dtype
             return twin_args[0].to(WIDER.get(wanted, wanted), copy=True)
         after = torch.get_rng_state() if random is not None else None
         if random is not None:
             torch.set_rng_state(random)
         try:
-            return func(*twin_args, **twin_kwargs)
+            return call.func(*twin_args, **twin_kwargs)
         except (RuntimeError, IndexError, ValueError, NotImplementedError):
             for t in tensors_in(executed.out):
                 self.twins.drop(t)
@@ -186,18 +166,17 @@ class Shadow:
 
     def _compare(
         self,
-        name: str,
+        call: Call,
         executed: Executed,
         outputs: list[torch.Tensor],
         twins: list[torch.Tensor],
         written: list[torch.Tensor],
-        inputs: list[torch.Tensor],
-        examined: bool,
     ) -> None:
         pending = self._pending
+        examined = call.place in self._examined
         wide = tensors_in(executed.wide) if executed.wide is not None else outputs
         written_storages = {storage_id(t) for t in written}
-        input_storages = {storage_id(t) for t in inputs}
+        input_storages = {storage_id(t) for t in call.inputs}
         for index, (out, twin) in enumerate(zip(outputs, twins, strict=False)):
             if out.layout != torch.strided:
                 continue  # sparse gradients: taken as exact
@@ -214,7 +193,7 @@ class Shadow:
                 if pending.comparison is None or result.error > pending.comparison.error:
                     pending.comparison = result
                 if examined and pending.suspicion is None:
-                    pending.suspicion = examine(name, out, twin, inputs, self.twins)
+                    pending.suspicion = examine(call.overload.name, out, twin, call.inputs, self.twins)
                 pending.twins.append(twin)
             elif not out.is_floating_point() and not out.is_complex() and out.numel():
                 differ = int((out != twin).sum())

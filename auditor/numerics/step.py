@@ -12,8 +12,9 @@ from torch import nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from auditor.apply.regions import apply_regions, widen_half
+from auditor.capture.arguments import Call
 from auditor.capture.families import OpFamilies
-from auditor.capture.recorder import Observe, Recorder, run_plainly
+from auditor.capture.recorder import Observe, Recorder
 from auditor.capture.site import user_line_of
 from auditor.capture.storages import storage_id
 from auditor.numerics.autocast import cuda_autocast
@@ -167,7 +168,7 @@ def run_step(
         model,
         _named(args, kwargs),
         families,
-        execute=shadow.execute if shadow is not None else run_plainly,
+        execute=shadow.execute if shadow is not None else Call.run,
         observe=shadow.observe if shadow is not None else observe,
         graph=graph,
     )

@@ -47,6 +47,9 @@ class Twins:
     def __init__(self) -> None:
         self._entries: StorageMap[_Entry] = StorageMap()
 
+    def __bool__(self) -> bool:
+        return bool(self._entries)
+
     def has(self, tensor: torch.Tensor) -> bool:
         return self._entries.get(tensor) is not None
 

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from auditor.capture.arguments import Call
 from auditor.capture.families import load_families
 from auditor.numerics.emulate import Emulator, Executed, Refusal
 
@@ -20,7 +21,7 @@ class Emulated(TorchDispatchMode):
         self.executed: list[Executed] = []
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        self.executed.append(self.emulator(func, args, kwargs or {}))
+        self.executed.append(self.emulator(Call.of(func, args, kwargs or {})))
         return self.executed[-1].out
 
     @property
@@ -136,10 +137,10 @@ def test_dropout_draws_the_same_mask_in_half() -> None:
 def test_a_promoted_line_keeps_its_result_unrounded_until_a_product() -> None:
     emulator = Emulator(FAMILIES, tf32=False)
     x = torch.full((2, 2), 300.0, dtype=torch.float16)
-    square = emulator(torch.ops.aten.mul.Tensor, (x, x), {}, promoted=True).out
+    square = emulator(Call.of(torch.ops.aten.mul.Tensor, (x, x), {}), promoted=True).out
     assert square.isinf().all()  # the half tensor itself holds infinity
     assert emulator.unrounded.get(square).tolist() == [[90000.0] * 2] * 2
-    halved = emulator(torch.ops.aten.div.Tensor, (square, 2), {}).out
+    halved = emulator(Call.of(torch.ops.aten.div.Tensor, (square, 2), {})).out
     assert emulator.unrounded.get(halved).tolist() == [[45000.0] * 2] * 2  # type promotion carries it on
-    product = emulator(torch.ops.aten.mm.default, (square, x), {}).out
+    product = emulator(Call.of(torch.ops.aten.mm.default, (square, x), {})).out
     assert product.isinf().all()  # a product takes the 16-bit value
