@@ -109,6 +109,7 @@ def main() -> None:
         "examples/bert_classifier.py",
         "examples/gpt_tied.py",
         "examples/resnet50.py",
+        "bench/bert_base_blocks.py",
     ]:
         report(path)
 
