@@ -6,7 +6,7 @@ import datetime
 import linecache
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import torch
@@ -29,7 +29,7 @@ from auditor.judge.evaluate import evaluate, findings_of
 from auditor.judge.facts import cases_of
 from auditor.judge.rules import load_rules
 from auditor.judge.suppress import split_suppressed
-from auditor.measure import Measurements, measure
+from auditor.measure import Measurements, measure, widest
 from auditor.numerics.step import Work
 from auditor.plan.layers import layers_of
 from auditor.plan.loss_scale import loss_scale_of
@@ -59,8 +59,9 @@ def audit(request: AuditRequest, progress: Progress) -> Audit:
             request, subject, target, rules, __version__, environment_of(request, started)
         )
     families = load_families()
-    (work, *others), loss_kind = _works(subject, request)
-    measured = measure(work, families, subject.loss_scale or 1.0, progress)
+    works, loss_kind = _works(subject, request)
+    measurements = measure(works, families, subject.loss_scale or 1.0, progress)
+    measured = widest(measurements)
     if (
         not any(t.is_floating_point() for t in measured.reference.outputs)
         and not measured.reference.gradients
@@ -75,14 +76,14 @@ def audit(request: AuditRequest, progress: Progress) -> Audit:
 
     @cache
     def scale_for(fp16: bool) -> LossScale:
-        return _loss_scale(measured, subject, fp16=fp16, surrogate=kind == "surrogate")
+        return _loss_scale(measurements, subject, fp16=fp16, surrogate=kind == "surrogate")
 
-    cases = cases_of(measured, device, families, scale_for(True).log2)
+    cases = cases_of(measurements, device, families, scale_for(True).log2)
     hits, statuses = evaluate(rules, cases)
     findings, suppressed = split_suppressed([_with_source(f) for f in findings_of(hits)])
     progress("executing the plan", 6, 7)
-    solved = solve(work, measured, families, device, scale_for)
-    further = verify_on(others, solved, measured, families)
+    solved = solve(works[0], measured, families, device, scale_for)
+    further = verify_on(works[1:], solved, measured, families)
     scale = scale_for(solved.base == "fp16")
     times = times_of(measured, solved, device, families)
     memory = memory_of(subject.model, measured, solved, request.optimizer)
@@ -109,7 +110,7 @@ def audit(request: AuditRequest, progress: Progress) -> Audit:
         ranges=range_rows(measured),
         rules=statuses,
         suppressed=suppressed,
-        notes=tuple(notes_of(measured, kind, target, subject)),
+        notes=tuple(notes_of(measured, kind, target, subject, request)),
         environment=environment_of(request, started),
     )
 
@@ -140,11 +141,14 @@ def _with_source(finding: Finding) -> Finding:
     return finding.model_copy(update={"source": tuple(lines), "source_start": start})
 
 
-def _loss_scale(measured: Measurements, subject: Subject, *, fp16: bool, surrogate: bool) -> LossScale:
-    run = measured.runs["autocast_fp16"]
-    histograms = [r.gradient for r in run.records if r.gradient is not None]
-    own = run.mode.loss_scale
-    why_not = "the FP16 step did not reach its backward pass" if run.result.failed else ""
+def _loss_scale(
+    measurements: Sequence[Measurements], subject: Subject, *, fp16: bool, surrogate: bool
+) -> LossScale:
+    runs = [measured.runs["autocast_fp16"] for measured in measurements]
+    histograms = [r.gradient for run in runs for r in run.records if r.gradient is not None]
+    own = runs[0].mode.loss_scale
+    failed = any(run.result.failed for run in runs)
+    why_not = "the FP16 step did not reach its backward pass" if failed else ""
     return loss_scale_of(
         histograms, run_log2=round(math.log2(own)), fp16=fp16, surrogate=surrogate, why_not=why_not
     )

@@ -28,9 +28,13 @@ _PREDICTED = (
     "Times are predicted by a roofline with assumed efficiencies; they rank modes, they do not measure them."
 )
 _ONE_BATCH = "Ranges are those of the inputs given; larger values in other batches are not seen."
-_FURTHER = (
-    "Ranges and findings are those of the first batch; on the {further} further one(s) the plan was executed "
-    "against FP32."
+_BATCHES = (
+    "Ranges, findings and the loss scale are those of all {count} batches, the table of modes shows the "
+    "worst of them, and the plan, made on the first, was executed on each."
+)
+_STRESSED = (
+    "Every floating input was multiplied by {factor:g} (--stress): verdict and findings are about inputs "
+    "that large, not about those given."
 )
 _SURROGATE = (
     "There was no loss, so gradient evidence is from a surrogate and the loss scale of low confidence."
@@ -74,12 +78,20 @@ def subject_info(
     )
 
 
-def notes_of(measured: Measurements, kind: LossKind, target: TargetInfo, subject: Subject) -> Iterator[Note]:
+def notes_of(
+    measured: Measurements, kind: LossKind, target: TargetInfo, subject: Subject, request: AuditRequest
+) -> Iterator[Note]:
     """What a reader must know about the certainty of this audit."""
     yield Note(code="emulated", message=_EMULATED)
     yield Note(code="predicted-times", message=_PREDICTED)
-    further = len(subject.batches) - 1
-    yield Note(code="one-batch", message=_ONE_BATCH if not further else _FURTHER.format(further=further))
+    count = len(subject.batches)
+    yield (
+        Note(code="one-batch", message=_ONE_BATCH)
+        if count == 1
+        else Note(code="several-batches", message=_BATCHES.format(count=count))
+    )
+    if request.stress != 1.0:
+        yield Note(code="stress", message=_STRESSED.format(factor=request.stress))
     if "tf32" in target.tensor_cores:
         yield Note(code="tf32-default", message=_TF32_DEFAULT)
     if kind == "surrogate":

@@ -38,6 +38,13 @@ def option(*names: str, **settings: Any) -> Callable[[F], F]:
     metavar="FILE",
     help="Inputs from a .pt, .npz or .safetensors file; repeatable.",
 )
+@option(
+    "--stress",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1.0,
+    metavar="FACTOR",
+    help="Multiply every floating input by FACTOR, to see what gives way first.",
+)
 @option("--checkpoint", metavar="FILE", help="State dict to load: .pt or .safetensors.")
 @option(
     "--target",

@@ -25,13 +25,14 @@ _RANK = {severity: rank for rank, severity in enumerate(SEVERITIES)}
 
 @dataclass(frozen=True)
 class Site:
-    """Where an evaluation's facts come from, beside the facts themselves."""
+    """Where an evaluation's facts come from, beside the facts themselves; batches count from 1."""
 
     module: str
     file: str | None
     line: int | None
     kind: str
     chain: tuple[ChainLink, ...] = ()
+    batch: int = 1
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,8 @@ _EVIDENCE = (
 def _evidence(hit: Hit) -> Evidence:
     """The facts that say something, and the mode and precision of the run they were seen in."""
     values = {n: hit.facts[n] for n in _EVIDENCE if n in _RUN or hit.facts[n] != VOCABULARY[n].default}
+    if hit.site.batch > 1:
+        values["batch"] = hit.site.batch
     return Evidence(kind=hit.site.kind, values=values)  # type: ignore[arg-type]
 
 
@@ -131,6 +134,13 @@ def _where(hit: Hit) -> Where:
     return re.sub(r"\d+", "*", hit.site.module), hit.facts["op"]
 
 
+_SERIOUS = ("high", "medium")
+
+
+def _run_at(hit: Hit) -> tuple[Where, str, str]:
+    return _where(hit), hit.facts["precision"], hit.facts["mode"]
+
+
 def _faults(hits: Sequence[Hit]) -> Iterator[list[Hit]]:
     """The hits of one finding each, all of one place, one severity and one set of modes.
 
@@ -139,8 +149,11 @@ def _faults(hits: Sequence[Hit]) -> Iterator[list[Hit]]:
     modes.
     """
     faults: dict[tuple[Where, str, str, str | None], list[Hit]] = defaultdict(list)
+    failing = {_run_at(hit) for hit in hits if hit.level.severity in _SERIOUS}
     for hit in hits:
-        serious = hit.level.severity in ("high", "medium")
+        serious = hit.level.severity in _SERIOUS
+        if hit.level.severity == "low" and _run_at(hit) in failing:
+            continue  # what another batch, or another op of the line, has shown to fail is no mere risk
         apart = None if serious else hit.rule.id
         faults[_where(hit), hit.level.severity, hit.facts["precision"], apart].append(hit)
     merged: dict[tuple[Where, str, str, tuple[str, ...]], list[Hit]] = defaultdict(list)

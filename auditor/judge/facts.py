@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from auditor.capture.families import OpFamilies
@@ -192,12 +193,19 @@ def _gradient_facts(run: ModeRun, record: OpRecord, log2_scale: int | None) -> d
 
 
 def cases_of(
+    measurements: Sequence[Measurements], device: Device, families: OpFamilies, log2_scale: int | None
+) -> Iterator[tuple[dict[str, Any], Site]]:
+    """(facts, site) of every op that computed something, in every low-precision mode that ran, on every
+    batch. `log2_scale` is the recommended loss scale's exponent, None when none could be established.
+    """
+    for number, measured in enumerate(measurements, start=1):
+        for facts, site in _cases_of_batch(measured, device, families, log2_scale):
+            yield facts, site if number == 1 else replace(site, batch=number)
+
+
+def _cases_of_batch(
     measurements: Measurements, device: Device, families: OpFamilies, log2_scale: int | None
 ) -> Iterator[tuple[dict[str, Any], Site]]:
-    """(facts, site) of every op that computed something, in every low-precision mode that ran.
-
-    `log2_scale` is the recommended loss scale's exponent, None when none could be established.
-    """
     for op in unsound_ops(measurements):
         facts = {**defaults(), "op": op.name, "family": op.family, "phase": op.phase}
         facts["fp32_nonfinite"] = measurements.ranges[op.id].nonfinite

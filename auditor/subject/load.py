@@ -17,6 +17,7 @@ import torch
 from torch import nn
 from torch.nn.parameter import UninitializedParameter
 from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from auditor.errors import SubjectProblem, UsageProblem, near_names
 from auditor.subject.files import batch_arguments, load_checkpoint, read_tensors
@@ -68,6 +69,9 @@ def load_subject(request: AuditRequest) -> Subject:
     if request.checkpoint is not None:
         load_checkpoint(model, Path(request.checkpoint))
     batches, inputs_from = _find_inputs(module, model, request)
+    if request.stress != 1.0 and batches:
+        batches = tuple(_stressed(batch, request.stress) for batch in batches)
+        inputs_from += f", times {request.stress:g}"
     if request.training is not None:
         model.train(request.training)
     if batches and any(isinstance(p, UninitializedParameter) for p in model.parameters()):
@@ -218,6 +222,19 @@ def _find_inputs(
     return (_arguments(value),), "example_inputs()"
 
 
+def _stressed(batch: Arguments, factor: float) -> Arguments:
+    """The batch with every floating input multiplied by `factor`."""
+    if not any(isinstance(t, torch.Tensor) and t.is_floating_point() for t in tree_leaves(batch)):
+        raise UsageProblem(
+            "--stress scales floating inputs, and this model is given none",
+            next_step="scale what the model computes from its integer inputs, an embedding say",
+        )
+    scaled: Arguments = tree_map_only(
+        torch.Tensor, lambda t: t * factor if t.is_floating_point() else t, batch
+    )
+    return scaled
+
+
 def _arguments(value: Any) -> Arguments:
     if isinstance(value, torch.Tensor):
         return (value,), {}
@@ -272,7 +289,7 @@ def loss_of(subject: Subject, output: Any, inputs: Arguments) -> tuple[torch.Ten
         return own.mean() if own.dim() else own, "model_output"
     floats = [
         t
-        for t in torch.utils._pytree.tree_leaves(_leaves(output))
+        for t in tree_leaves(_leaves(output))
         if isinstance(t, torch.Tensor) and t.is_floating_point() and t.numel()
     ]
     if not floats:

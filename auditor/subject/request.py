@@ -21,4 +21,5 @@ class AuditRequest(BaseModel):
     training: bool | None = None
     optimizer: str = "adamw"
     seed: int = 0
+    stress: float = 1.0
     command: tuple[str, ...] = ()
