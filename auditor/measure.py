@@ -21,6 +21,7 @@ from auditor.numerics.histogram import BinadeHistogram, binade_histogram
 from auditor.numerics.outcome import Result, Sensitivity, judge_outcome, output_tolerance, sensitivity_of
 from auditor.numerics.shadow import OpRecord, Shadow
 from auditor.numerics.step import Failure, Mode, Outcome, Work, run_step
+from auditor.subject.guard import user_traceback
 
 Progress = Callable[[str, int, int], None]
 STOCK: tuple[tuple[ModeName, str, dict[str, Any]], ...] = (
@@ -110,8 +111,6 @@ def _sensitivities(work: Work, reference: Outcome, families: OpFamilies) -> dict
 
 
 def _cannot_run(failure: Failure, work: Work) -> SubjectProblem:
-    from auditor.subject.load import user_traceback
-
     given = ", ".join(
         f"{tuple(t.shape)} {str(t.dtype)[6:]}"
         for t in tree_leaves((work.args, work.kwargs))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import linecache
 import math
 import time
@@ -26,10 +27,11 @@ from auditor.contract import (
 from auditor.devices import Device, choose_device
 from auditor.errors import SubjectProblem
 from auditor.judge.evaluate import evaluate, findings_of
-from auditor.judge.facts import cases_of
+from auditor.judge.facts import cases_of, optimizer_cases
 from auditor.judge.rules import load_rules
 from auditor.judge.suppress import split_suppressed
 from auditor.measure import Measurements, measure, widest
+from auditor.numerics.optimizer import OptimizerStep, assumed_recipe, optimizer_step, recipe_of
 from auditor.numerics.step import Work
 from auditor.plan.layers import layers_of
 from auditor.plan.loss_scale import loss_scale_of
@@ -40,7 +42,8 @@ from auditor.plan.solve import Solved, solve
 from auditor.plan.verdict import verdict_of
 from auditor.provenance import environment_of, notes_of, subject_info
 from auditor.static import audit_without_inputs
-from auditor.subject.load import Arguments, LossKind, Subject, load_subject, loss_of
+from auditor.subject.inputs import Arguments
+from auditor.subject.load import LossKind, Subject, load_subject, loss_of
 from auditor.subject.request import AuditRequest
 from auditor.verify.batches import verify_on
 
@@ -79,7 +82,10 @@ def audit(request: AuditRequest, progress: Progress) -> Audit:
         return _loss_scale(measurements, subject, fp16=fp16, surrogate=kind == "surrogate")
 
     cases = cases_of(measurements, device, families, scale_for(True).log2)
-    hits, statuses = evaluate(rules, cases)
+    optimizer = optimizer_cases(
+        optimizer_steps(subject, request, measurements[0]), *_optimizer_place(subject)
+    )
+    hits, statuses = evaluate(rules, itertools.chain(cases, optimizer))
     findings, suppressed = split_suppressed([_with_source(f) for f in findings_of(hits)])
     progress("executing the plan", 6, 7)
     solved = solve(works[0], measured, families, device, scale_for)
@@ -129,6 +135,28 @@ def _works(subject: Subject, request: AuditRequest) -> tuple[list[Work], Callabl
         return Work(subject.model, args, kwargs, loss, request.seed)
 
     return [work_on(inputs) for inputs in subject.batches], lambda: kinds[0] if kinds else "none"
+
+
+def optimizer_steps(subject: Subject, request: AuditRequest, measured: Measurements) -> list[OptimizerStep]:
+    """The optimizer's step on 16-bit parameters, from the first batch's FP32 gradients."""
+    recipe = (
+        recipe_of(subject.optimizer, subject.model)
+        if subject.optimizer is not None
+        else assumed_recipe(request.optimizer)
+    )
+    if recipe is None or measured.reference_problem is not None:
+        return []
+    parameters = dict(subject.model.named_parameters())
+    steps = [
+        optimizer_step(recipe, parameters, measured.reference.gradients, precision)
+        for precision in ("fp16", "bf16")
+    ]
+    return [step for step in steps if step is not None]
+
+
+def _optimizer_place(subject: Subject) -> tuple[str | None, int | None]:
+    known = subject.optimizer_line is not None and subject.file is not None
+    return (str(subject.file), subject.optimizer_line) if known else (None, None)
 
 
 def _with_source(finding: Finding) -> Finding:

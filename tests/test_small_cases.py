@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from auditor.contract import Finding
+from auditor.errors import SubjectProblem
 from auditor.pipeline import audit
 from auditor.subject.request import AuditRequest
 
@@ -53,3 +54,43 @@ def test_a_norm_whose_gradient_overflows_is_told_on_its_way() -> None:
     [finding] = serious("layer_norm")
     assert (finding.severity, finding.precisions, finding.modes) == ("high", ("fp16",), ("pure",))
     assert text_at(finding).startswith(("h = torch.full_like", "return 1000 * self.norm"))
+
+
+OWN_OPTIMIZER = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4))
+example_inputs = (torch.randn(8, 16),)
+def build_optimizer(model):
+    return torch.optim.AdamW(model.parameters(), lr={lr}, eps={eps})
+def loss(output):
+    return output.square().mean() if {eps} < 1e-4 else output.square().sum() * 100
+"""
+
+
+@pytest.mark.parametrize(
+    ("lr", "eps", "expected"),
+    # Gradients of some 1e-3 vanish when squared; those of some hundreds do not.
+    [(1e-3, 1e-8, {("optimizer-eps-vanishes", "high", 7)}), (0.05, 1e-3, set())],
+)
+def test_the_files_own_optimizer_on_half_parameters(
+    tmp_path: Path, lr: float, eps: float, expected: set[tuple[str, str, int]]
+) -> None:
+    path = tmp_path / f"own_optimizer_{eps}.py"
+    path.write_text(OWN_OPTIMIZER.format(lr=lr, eps=eps))
+    found = audit(AuditRequest(model=str(path)), lambda *_: None).findings
+    serious = {
+        (f.name, f.severity, f.line)
+        for f in found
+        if f.phase == "optimizer" and "fp16" in f.precisions and f.severity in ("high", "medium")
+    }
+    assert serious == expected
+    assert all(f.modes == ("pure",) for f in found if f.phase == "optimizer")
+
+
+def test_build_optimizer_must_return_one(tmp_path: Path) -> None:
+    path = tmp_path / "no_optimizer.py"
+    path.write_text(OWN_OPTIMIZER.replace("return ", "return 3 #").format(lr=1, eps=1))
+    with pytest.raises(SubjectProblem, match="returned a int, not"):
+        audit(AuditRequest(model=str(path)), lambda *_: None)

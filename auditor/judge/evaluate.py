@@ -115,7 +115,7 @@ _EVIDENCE = (
         "confirmed",
         "refusal",
     ),
-    "misaligned",
+    *("misaligned", "optimizer", "learning_rate", "updates_lost", "moments_flushed"),
 )
 
 

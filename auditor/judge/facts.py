@@ -18,6 +18,7 @@ from auditor.judge.vocabulary import defaults
 from auditor.measure import Measurements, ModeRun, unsound_ops
 from auditor.numerics.blame import jump
 from auditor.numerics.formats import FORMATS
+from auditor.numerics.optimizer import OptimizerStep
 from auditor.numerics.shadow import OpRecord
 from auditor.plan.timing import product_of
 
@@ -257,6 +258,33 @@ def _cases_of_batch(
                 op="this line" if failure.line else "the step",
             )
             yield facts, Site(failure.module, failure.file, failure.line, "emulated")
+
+
+def optimizer_cases(
+    steps: Sequence[OptimizerStep], file: str | None, line: int | None
+) -> Iterator[tuple[dict[str, Any], Site]]:
+    """(facts, site) of an optimizer step on parameters held in 16 bit, `file` and `line` where it is made."""
+    for step in steps:
+        facts = defaults()
+        facts.update(
+            family="optimizer",
+            phase="optimizer",
+            op=f"{step.name}.step",
+            precision=step.precision,
+            mode="pure",
+            low=True,
+            line_known=line is not None,
+            optimizer=step.name,
+            learning_rate=step.lr,
+            assumed=step.assumed,
+            nonfinite=step.nonfinite,
+            updates_lost=step.lost / step.moved if step.moved else 0.0,
+            moments_flushed=step.flushed / step.moments if step.moments else 0.0,
+        )
+        facts.update(format_facts(step.precision))
+        facts.update(constant_facts({"eps": step.eps}, step.precision))
+        module = step.worst.rpartition(".")[0] if step.nonfinite else ""
+        yield facts, Site(module, file, line, "assumed" if step.assumed else "emulated")
 
 
 def _refusal_kind(text: str) -> str:

@@ -159,7 +159,7 @@ def parse_rule(text: str, where: str) -> Rule:
         key = ".".join(map(str, first["loc"]))
         known = near_names(key, RuleFile.model_fields) if first["type"] == "extra_forbidden" else ""
         raise UsageProblem(f"{key}: {first['msg']}{known}", where=where) from None
-    families = ["*", "other", *(name for name, _ in load_families().families)]
+    families = ["*", "other", "optimizer", *(name for name, _ in load_families().families)]
     for family in rule.families:
         if family not in families:
             raise UsageProblem(

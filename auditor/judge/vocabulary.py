@@ -18,7 +18,7 @@ VOCABULARY: dict[str, Fact] = {
     # what and where
     "op": Fact("", "ATen packet, such as aten.addmm"),
     "family": Fact("", "family of rules/ops.toml"),
-    "phase": Fact("forward", "forward or backward"),
+    "phase": Fact("forward", "forward, backward or optimizer"),
     "module_type": Fact("", "class of the module that ran the op"),
     "precision": Fact("fp16", "fp16, bf16 or tf32"),
     "mode": Fact("autocast", "autocast or pure"),
@@ -78,6 +78,12 @@ VOCABULARY: dict[str, Fact] = {
     # refusals
     "refused_by": Fact("", "autocast, no-half-kernel, dtype-mismatch, constant, or error"),
     "refusal": Fact("", "the error text"),
+    # the optimizer's step on 16-bit parameters
+    "optimizer": Fact("", "class of the optimizer"),
+    "learning_rate": Fact(0.0, "its learning rate"),
+    "assumed": Fact(False, "the file builds no optimizer: kind and learning rate are assumptions"),
+    "updates_lost": Fact(0.0, "share of the values FP32 moves that stay unchanged", "share"),
+    "moments_flushed": Fact(0.0, "share of FP32's nonzero second moments that are zero here", "share"),
     # tensor cores
     "product": Fact(False, "a matrix product or convolution"),
     "misaligned": Fact("", "dimensions that keep tensor cores from their rate"),

@@ -6,7 +6,6 @@ import importlib
 import importlib.util
 import inspect
 import sys
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,14 +16,13 @@ import torch
 from torch import nn
 from torch.nn.parameter import UninitializedParameter
 from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_leaves
 
 from auditor.errors import SubjectProblem, UsageProblem, near_names
-from auditor.subject.files import batch_arguments, load_checkpoint, read_tensors
-from auditor.subject.inputspec import make_input, parse_input
+from auditor.subject.files import load_checkpoint
+from auditor.subject.guard import guarded
+from auditor.subject.inputs import Arguments, find_inputs
 from auditor.subject.request import AuditRequest
-
-Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -32,30 +30,20 @@ class Subject:
     """What is audited. `batches` are (args, kwargs) pairs; empty when there are no inputs at all.
 
     `loss` takes the output and the first batch's arguments; None when the file offers none.
-    `loss_scale` is the file's own LOSS_SCALE: the scale its training uses.
+    `loss_scale` is the file's own LOSS_SCALE: the scale its training uses. `optimizer` is what the file's
+    build_optimizer(model) returned, `optimizer_line` where that function stands.
     """
 
     model: nn.Module
     batches: tuple[Arguments, ...]
     loss: Callable[[Any, Arguments], Any] | None
     loss_scale: float | None
+    optimizer: torch.optim.Optimizer | None
+    optimizer_line: int | None
     source: str
     entry: str
     inputs_from: str
     file: Path | None
-
-
-def user_traceback(error: BaseException) -> str:
-    """The last user frames of an exception as "file:line in function" lines, ours and torch's left out."""
-    package = str(Path(__file__).parent.parent)
-    library = str(Path(torch.__file__).parent)
-    frames = [
-        f
-        for f in traceback.extract_tb(error.__traceback__)
-        if not f.filename.startswith((package, library, "<frozen"))
-    ]
-    lines = [f"    {f.filename}:{f.lineno} in {f.name}: {f.line or ''}".rstrip(": ") for f in frames[-6:]]
-    return "\n".join(lines)
 
 
 def load_subject(request: AuditRequest) -> Subject:
@@ -68,23 +56,23 @@ def load_subject(request: AuditRequest) -> Subject:
     model, entry = _find_model(module, name, path)
     if request.checkpoint is not None:
         load_checkpoint(model, Path(request.checkpoint))
-    batches, inputs_from = _find_inputs(module, model, request)
-    if request.stress != 1.0 and batches:
-        batches = tuple(_stressed(batch, request.stress) for batch in batches)
-        inputs_from += f", times {request.stress:g}"
+    batches, inputs_from = find_inputs(module, request)
     if request.training is not None:
         model.train(request.training)
     if batches and any(isinstance(p, UninitializedParameter) for p in model.parameters()):
         args, kwargs = batches[0]
         with torch.no_grad():  # lazy modules take their shapes from a first batch
-            _guarded(lambda: model(*args, **kwargs), "the first forward of a lazy module", request.model)
+            guarded(lambda: model(*args, **kwargs), "the first forward of a lazy module", request.model)
     loss = getattr(module, "loss", None)
     scale = getattr(module, "LOSS_SCALE", None)
+    optimizer, optimizer_line = _find_optimizer(module, model, request.model)
     return Subject(
         model=model,
         batches=batches,
         loss=_loss_caller(loss) if callable(loss) and not isinstance(loss, type) else None,
         loss_scale=float(scale) if isinstance(scale, (int, float)) and not isinstance(scale, bool) else None,
+        optimizer=optimizer,
+        optimizer_line=optimizer_line,
         source=path,
         entry=entry,
         inputs_from=inputs_from,
@@ -109,7 +97,7 @@ def _import_file(path: Path) -> ModuleType:
     # Dataclasses and pickling look their module up by name.
     sys.modules[path.stem] = module
     loader = spec.loader
-    _guarded(lambda: loader.exec_module(module), f"importing {path}", str(path))
+    guarded(lambda: loader.exec_module(module), f"importing {path}", str(path))
     return module
 
 
@@ -126,27 +114,8 @@ def _import_module(path: str, name: str) -> ModuleType:
         found = None
     if found is None:
         raise UsageProblem(f"no module named {path!r}", next_step="is it installed in this environment?")
-    module: ModuleType = _guarded(lambda: importlib.import_module(path), f"importing {path}", path)
+    module: ModuleType = guarded(lambda: importlib.import_module(path), f"importing {path}", path)
     return module
-
-
-def _guarded(call: Callable[[], Any], doing: str, where: str) -> Any:
-    """Run the user's code; what it raises becomes one SubjectProblem with the user's own frames."""
-    try:
-        return call()
-    except (SubjectProblem, UsageProblem):
-        raise
-    except SyntaxError as error:
-        place = f"{error.filename}:{error.lineno}" if error.filename else where
-        raise SubjectProblem(f"{doing} failed: {error.msg}", where=place) from error
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        kind = "it called sys.exit" if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
-        frames = user_traceback(error)
-        raise SubjectProblem(
-            f"{doing} failed: {kind}" + (f"\n{frames}" if frames else ""), where=where
-        ) from error
 
 
 def _find_model(module: ModuleType, name: str, path: str) -> tuple[nn.Module, str]:
@@ -193,61 +162,27 @@ def _as_model(value: Any, name: str, path: str) -> tuple[nn.Module, str]:
         return value, name
     if not callable(value):
         raise UsageProblem(f"{name} is a {type(value).__name__}, not a model or a factory", where=path)
-    model = _guarded(value, f"{name}()", path)
+    model = guarded(value, f"{name}()", path)
     if not isinstance(model, nn.Module):
         raise SubjectProblem(f"{name}() returned a {type(model).__name__}, not a torch.nn.Module", where=path)
     return model, f"{name}()"
 
 
-def _find_inputs(
-    module: ModuleType, model: nn.Module, request: AuditRequest
-) -> tuple[tuple[Arguments, ...], str]:
-    if request.batches and request.inputs:
-        raise UsageProblem("--input and --batch exclude each other")
-    if request.batches:
-        paths = [Path(p) for p in request.batches]
-        return tuple(batch_arguments(read_tensors(p, "--batch"), p) for p in paths), "--batch " + " ".join(
-            request.batches
+def _find_optimizer(
+    module: ModuleType, model: nn.Module, path: str
+) -> tuple[torch.optim.Optimizer | None, int | None]:
+    """What build_optimizer(model) returns, and the line of that function."""
+    build = getattr(module, "build_optimizer", None)
+    if not callable(build):
+        return None, None
+    optimizer = guarded(lambda: build(model), "build_optimizer(model)", path)
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise SubjectProblem(
+            f"build_optimizer(model) returned a {type(optimizer).__name__}, not a torch.optim.Optimizer",
+            where=path,
         )
-    if request.inputs:
-        generator = torch.Generator().manual_seed(request.seed)
-        specs = [parse_input(text) for text in request.inputs]
-        args = tuple(make_input(s, generator) for s in specs if s.name is None)
-        kwargs = {s.name: make_input(s, generator) for s in specs if s.name is not None}
-        return ((args, kwargs),), "--input " + " ".join(request.inputs)
-    offered = getattr(module, "example_inputs", None)
-    if offered is None:
-        return (), "none"
-    value = _guarded(offered, "example_inputs()", request.model) if callable(offered) else offered
-    return (_arguments(value),), "example_inputs()"
-
-
-def _stressed(batch: Arguments, factor: float) -> Arguments:
-    """The batch with every floating input multiplied by `factor`."""
-    if not any(isinstance(t, torch.Tensor) and t.is_floating_point() for t in tree_leaves(batch)):
-        raise UsageProblem(
-            "--stress scales floating inputs, and this model is given none",
-            next_step="scale what the model computes from its integer inputs, an embedding say",
-        )
-    scaled: Arguments = tree_map_only(
-        torch.Tensor, lambda t: t * factor if t.is_floating_point() else t, batch
-    )
-    return scaled
-
-
-def _arguments(value: Any) -> Arguments:
-    if isinstance(value, torch.Tensor):
-        return (value,), {}
-    if isinstance(value, Mapping):
-        return (), {str(k): v for k, v in value.items()}
-    if isinstance(value, (tuple, list)):
-        return tuple(value), {}
-    if hasattr(value, "args") or hasattr(value, "kwargs"):
-        return tuple(getattr(value, "args", ())), dict(getattr(value, "kwargs", {}))
-    raise SubjectProblem(
-        f"example_inputs() returned a {type(value).__name__}",
-        next_step="return a tuple of args, a dict of kwargs, or an object with args and kwargs",
-    )
+    code = getattr(build, "__code__", None)
+    return optimizer, code.co_firstlineno if code is not None else None
 
 
 def _loss_caller(loss: Callable[..., Any]) -> Callable[[Any, Arguments], Any]:

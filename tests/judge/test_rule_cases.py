@@ -52,7 +52,25 @@ class Case(NamedTuple):
     twin: dict[str, Any]
 
 
+# What one optimizer step on FP16 parameters shows.
+STEP = {
+    "phase": "optimizer",
+    "family": "optimizer",
+    "mode": "pure",
+    "optimizer": "AdamW",
+    "learning_rate": 1e-3,
+}
+
 CASES: dict[str, Case] = {
+    "optimizer-eps-vanishes": Case(
+        "high",
+        {**STEP, "nonfinite": 5, "constant_name": "eps", "constant_value": 1e-8, "constant_vanishes": True},
+        {"constant_value": 1e-4, "constant_vanishes": False, "nonfinite": 0},
+    ),
+    "second-moments-underflow": Case("medium", {**STEP, "moments_flushed": 0.6}, {"moments_flushed": 0.01}),
+    "updates-below-half-ulp": Case(
+        "medium", {**STEP, "precision": "bf16", "updates_lost": 0.6}, {"updates_lost": 0.01}
+    ),
     "gradients-outside-the-scale": Case(
         "low",
         {
@@ -214,6 +232,14 @@ def test_advice_on_tf32_is_not_to_compute_in_float32() -> None:
     """The tensors are float32 already; what helps is to keep TF32 off."""
     [hit] = hits_of(facts_with(**DEGRADED, precision="tf32", family="add", cancellation=6.0))
     assert hit.rule.name == "tf32-precision"
+
+
+@pytest.mark.parametrize(
+    "name", ["optimizer-eps-vanishes", "second-moments-underflow", "updates-below-half-ulp"]
+)
+def test_an_assumed_optimizer_is_no_proof(name: str) -> None:
+    [hit] = hits_of(facts_with(**CASES[name].fires, assumed=True), (RULES[name],))
+    assert hit.level.severity == "low"
 
 
 def test_margin_below_overflow_is_a_low_with_its_binades() -> None:
