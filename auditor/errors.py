@@ -44,9 +44,18 @@ class InternalProblem(AuditError):
 ERRORS: dict[str, type[AuditError]] = {c.__name__: c for c in (UsageProblem, SubjectProblem, InternalProblem)}
 
 
+def text_of(error: BaseException) -> str:
+    """What an exception of the user's code says, cut to a readable length; "" if it cannot be told."""
+    try:
+        text = str(error)
+    except Exception:  # a __str__ that raises must not end the audit
+        return ""
+    return text if len(text) <= 2000 else f"{text[:2000]}..."
+
+
 def out_of_memory(error: BaseException) -> bool:
     """Whether an allocation failed: Python's own error, or the RuntimeError of torch's CPU allocator."""
-    return isinstance(error, MemoryError) or "can't allocate memory" in str(error)
+    return isinstance(error, MemoryError) or "can't allocate memory" in text_of(error)
 
 
 def memory_problem(where: str | None = None) -> SubjectProblem:

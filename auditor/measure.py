@@ -74,6 +74,7 @@ class Measurements:
 def run_reference(work: Work, families: OpFamilies, *, sensitivity: bool = True) -> Measurements:
     """The recorded FP32 step with the range of everything, and (in two more steps) how sensitive it is to
     rounded weights. Raises SubjectProblem when the step fails."""
+    _refuse_nan(work)
     ranges: dict[int, BinadeHistogram] = {}
 
     def observe(op: Op, _args: Any, _kwargs: Any, out: Any) -> None:
@@ -97,6 +98,24 @@ def run_reference(work: Work, families: OpFamilies, *, sensitivity: bool = True)
         integer_inputs=_integer_inputs(work),
         sensitivity=_sensitivities(work, outcome, families) if sensitivity else {},
     )
+
+
+def _refuse_nan(work: Work) -> None:
+    """NaN given is NaN everywhere, and nobody's fault but the giver's."""
+    inputs = [t for t in tree_leaves((work.args, work.kwargs)) if isinstance(t, torch.Tensor)]
+    given = {
+        **{f"input {i}": t for i, t in enumerate(inputs)},
+        **{f"parameter {name}": p for name, p in work.model.named_parameters()},
+    }
+    for name, tensor in given.items():
+        # One pass tells most tensors: a sum is NaN where an element is, or infinities of both signs meet.
+        if tensor.is_floating_point() and tensor.layout == torch.strided:
+            total = tensor.detach().sum()
+            if bool(torch.isnan(total)) and bool(torch.isnan(tensor).any()):
+                raise SubjectProblem(
+                    f"{name} holds NaN already, so nothing can be learnt from a step",
+                    next_step="give a batch, or a checkpoint, without NaN",
+                )
 
 
 def _sensitivities(work: Work, reference: Outcome, families: OpFamilies) -> dict[str, Sensitivity]:
@@ -136,6 +155,15 @@ def _nonfinite_reference(outcome: Outcome) -> str | None:
         return f"{bad} of {len(outcome.outputs)} outputs hold NaN or infinite values already in FP32"
     grads = [n for n, g in outcome.gradients.items() if not bool(torch.isfinite(g).all())]
     return f"the gradient of {grads[0]} is non-finite already in FP32" if grads else None
+
+
+def fp16_line(run: ModeRun) -> str | None:
+    """Where a run computes in FP16 ("file:line", or the module), None where it does not: a run under BF16
+    does so when the model's own autocast region or cast says so."""
+    for op in run.ops:
+        if op.phase == "forward" and any(t.dtype == "float16" for t in op.outputs):
+            return f"{op.file}:{op.line}" if op.file else op.module or "the model"
+    return None
 
 
 def unsound_ops(measured: Measurements) -> list[Op]:

@@ -30,7 +30,7 @@ from auditor.judge.evaluate import evaluate, findings_of
 from auditor.judge.facts import cases_of, optimizer_cases
 from auditor.judge.rules import load_rules
 from auditor.judge.suppress import split_suppressed
-from auditor.measure import Measurements, measure, widest
+from auditor.measure import Measurements, fp16_line, measure, widest
 from auditor.numerics.optimizer import OptimizerStep, assumed_recipe, optimizer_step, recipe_of
 from auditor.numerics.step import Work
 from auditor.plan.layers import layers_of
@@ -74,6 +74,12 @@ def audit(request: AuditRequest, progress: Progress) -> Audit:
             where=request.model,
             next_step="precision matters only to models that compute with floats",
         )
+    if measured.reference.outputs and not any(t.numel() for t in measured.reference.outputs):
+        raise SubjectProblem(
+            "every output is empty, so there is nothing to compare",
+            where=request.model,
+            next_step="give inputs that hold elements",
+        )
     progress("judging", 6, 7)
     kind = loss_kind()
 
@@ -90,7 +96,8 @@ def audit(request: AuditRequest, progress: Progress) -> Audit:
     progress("executing the plan", 6, 7)
     solved = solve(works[0], measured, families, device, scale_for)
     further = verify_on(works[1:], solved, measured, families)
-    scale = scale_for(solved.base == "fp16")
+    own_fp16 = solved.run is not None and fp16_line(solved.run) is not None
+    scale = scale_for(solved.base == "fp16" or own_fp16)
     times = times_of(measured, solved, device, families)
     memory = memory_of(subject.model, measured, solved, request.optimizer)
     layers = layers_of(subject.model, measured, solved, findings, times, device)

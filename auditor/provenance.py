@@ -10,7 +10,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from auditor.contract import Environment, Note, SubjectInfo, TargetInfo, TensorSpec
-from auditor.measure import Measurements
+from auditor.measure import Measurements, fp16_line
 from auditor.subject.load import LossKind, Subject
 from auditor.subject.request import AuditRequest
 
@@ -41,6 +41,23 @@ _SURROGATE = (
 )
 _NO_GRADIENTS = "No parameter received a gradient: there is no evidence on the backward pass."
 _EVAL = "The model was audited in eval mode; --train audits the training step."
+_BUILT_IN = (
+    "The model was built in {dtype}. The FP32 reference is its float32 copy, and the pure {dtype} row is the "
+    "model as you built it."
+)
+_FLOAT64 = (
+    "The model computes in float64, which autocast leaves alone: the autocast rows change nothing. Call "
+    ".float() on model and inputs to see what lower precision does."
+)
+_OWN_FP16 = (
+    "{where} computes in FP16 whatever precision is asked for (an autocast region or a cast of the model's "
+    "own): the BF16 rows include it, and so it needs a loss scale."
+)
+_EXCUSED = (
+    "{modes}: the results are far from FP32's, but no farther than rounding the weights alone takes them. "
+    "This model magnifies any rounding (chaotic depth, batch statistics of few values, steep functions); no "
+    "line is to blame. Compare a training curve with FP32's before you trust it."
+)
 _TF32_DEFAULT = (
     "The FP32 row computes everything in FP32; PyTorch lets convolutions use TF32 by default on this GPU, "
     "so a plain run may be nearer to the TF32 row."
@@ -94,6 +111,16 @@ def notes_of(
         yield Note(code="stress", message=_STRESSED.format(factor=request.stress))
     if "tf32" in target.tensor_cores:
         yield Note(code="tf32-default", message=_TF32_DEFAULT)
+    if subject.built_in is not None:
+        yield Note(code="built-in-half", message=_BUILT_IN.format(dtype=subject.built_in))
+    if any(p.dtype == torch.float64 for p in subject.model.parameters()):
+        yield Note(code="float64", message=_FLOAT64)
+    where = fp16_line(measured.runs["autocast_bf16"])
+    if where is not None:
+        yield Note(code="own-fp16", message=_OWN_FP16.format(where=where))
+    excused = [name.replace("_", " ") for name, run in measured.runs.items() if run.result.excused]
+    if excused:
+        yield Note(code="ill-conditioned", message=_EXCUSED.format(modes=", ".join(excused)))
     if kind == "surrogate":
         yield Note(code="surrogate-loss", message=_SURROGATE)
     if not measured.reference.gradients:

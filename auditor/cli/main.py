@@ -82,7 +82,7 @@ def run(arguments: list[str] | None = None) -> None:
         status = cli.main(args=arguments, prog_name="ampaudit", standalone_mode=False)
         _leave(status if isinstance(status, int) else 0)
     except click.ClickException as error:
-        error.show()
+        click.echo(f"ampaudit: {error.format_message()}", err=True)
         _leave(2)
     except (click.Abort, KeyboardInterrupt):
         click.echo("ampaudit: interrupted", err=True)

@@ -149,11 +149,16 @@ def _faults(hits: Sequence[Hit]) -> Iterator[list[Hit]]:
     modes.
     """
     faults: dict[tuple[Where, str, str, str | None], list[Hit]] = defaultdict(list)
-    failing = {_run_at(hit) for hit in hits if hit.level.severity in _SERIOUS}
+    worst: dict[tuple[Where, str, str], int] = {}
+    for hit in hits:
+        if hit.level.severity in _SERIOUS:
+            rank = _RANK[hit.level.severity]
+            worst[_run_at(hit)] = min(rank, worst.get(_run_at(hit), rank))
     for hit in hits:
         serious = hit.level.severity in _SERIOUS
-        if hit.level.severity == "low" and _run_at(hit) in failing:
-            continue  # what another batch, or another op of the line, has shown to fail is no mere risk
+        # Of a line that fails, lesser faults in the same run are its consequences, and risks no news.
+        if hit.level.severity != "info" and _RANK[hit.level.severity] > worst.get(_run_at(hit), 99):
+            continue
         apart = None if serious else hit.rule.id
         faults[_where(hit), hit.level.severity, hit.facts["precision"], apart].append(hit)
     merged: dict[tuple[Where, str, str, tuple[str, ...]], list[Hit]] = defaultdict(list)

@@ -24,6 +24,7 @@ class Result:
     """Errors are relative L2 errors to FP32 (inf when non-finite where FP32 is finite).
 
     output_error: the worst output tensor. gradient_error: all parameter gradients as one vector.
+    excused: the verdict is ok only because rounding the weights alone takes the model as far.
     """
 
     verdict: ModeVerdict
@@ -35,8 +36,12 @@ class Result:
     nonfinite: int
     failed: bool
     output_allowed: float
+    excused: bool
 
 
+# Where more than half of the signal is lost, a model's own conditioning is no excuse: it does not compute
+# what it computes in FP32, whatever the reason.
+LARGEST_EXCUSE = 0.5
 # Rounding activations and gradients at every layer may cost several times what rounding the weights does.
 SENSITIVITY_FACTOR = 4.0
 
@@ -57,7 +62,8 @@ def output_tolerance(precision: str, sensitivity: Sensitivity = NO_SENSITIVITY) 
     """The relative output error that the format explains: 40 unit roundoffs, or more where the model
     magnifies the rounding of its weights (batch statistics of few values, chaotic depth)."""
     return max(
-        TOLERANCE_ROUNDOFFS * FORMATS[precision].unit_roundoff, SENSITIVITY_FACTOR * sensitivity.output
+        TOLERANCE_ROUNDOFFS * FORMATS[precision].unit_roundoff,
+        min(SENSITIVITY_FACTOR * sensitivity.output, LARGEST_EXCUSE),
     )
 
 
@@ -169,6 +175,7 @@ def judge_outcome(
     allowed = output_tolerance(precision, sensitivity)
     gradient_allowed = gradient_tolerance(precision, sensitivity)
     verdict: ModeVerdict = "broken"
+    excused = False
     if candidate.failure is not None:
         reason = (
             f"the step fails: {candidate.failure.text.splitlines()[0] if candidate.failure.text else '?'}"
@@ -196,6 +203,7 @@ def judge_outcome(
         precision
     ):
         verdict, reason = "ok", "no farther from FP32 than rounding the weights alone takes this model"
+        excused = True
     else:
         verdict, reason = "ok", "as FP32 within the format's rounding"
     return Result(
@@ -208,4 +216,5 @@ def judge_outcome(
         nonfinite=nonfinite,
         failed=candidate.failure is not None,
         output_allowed=allowed,
+        excused=excused,
     )

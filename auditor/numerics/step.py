@@ -17,6 +17,7 @@ from auditor.capture.families import OpFamilies
 from auditor.capture.recorder import Observe, Recorder
 from auditor.capture.site import user_line_of
 from auditor.capture.storages import storage_id
+from auditor.errors import text_of
 from auditor.numerics.autocast import cuda_autocast
 from auditor.numerics.rounding import round_to
 from auditor.numerics.shadow import Shadow
@@ -206,7 +207,7 @@ def run_step(
         except Exception as error:
             module, module_type = recording.modules.failed or recording.modules.current
             file, line = user_line_of(error) or (None, None)
-            failure = Failure(str(error), error, file, line, module, module_type)
+            failure = Failure(text_of(error), error, file, line, module, module_type)
         finally:
             stack.close()
             value = shadow.value if shadow is not None else _detached

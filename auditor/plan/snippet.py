@@ -53,6 +53,9 @@ def training_snippet(solved: Solved, scale: LossScale, device_type: str) -> str:
     lines = [
         "import torch",
         "",
+        "# yours: model, optimizer, loader, compute_loss(...), and",
+        "accumulate, max_norm = 1, 1.0  # batches an optimizer step sums over; the clipping threshold",
+        "",
         *(_TF32 if solved.base == "tf32" else []),
         *_regions(solved, device_type),
         *([scaler, ""] if scaled else []),

@@ -27,6 +27,11 @@ _TELLING_NOTES = (
     "fp32-unsound",
     "static-only",
     "eval-mode",
+    "built-in-half",
+    "float64",
+    "own-fp16",
+    "ill-conditioned",
+    "stress",
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ def read_tensors(path: Path, option: str) -> Any:
         if path.suffix == ".npz":
             import numpy as np
 
+            if not zipfile.is_zipfile(path):
+                raise ValueError("not an .npz archive")  # numpy would speak of pickles
             with np.load(path, allow_pickle=False) as arrays:
                 return {name: torch.from_numpy(arrays[name]) for name in arrays.files}
         if path.suffix == ".safetensors":

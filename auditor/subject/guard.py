@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from auditor.errors import SubjectProblem, UsageProblem
+from auditor.errors import SubjectProblem, UsageProblem, memory_problem, out_of_memory, text_of
 
 
 def user_traceback(error: BaseException) -> str:
@@ -37,7 +37,11 @@ def guarded(call: Callable[[], Any], doing: str, where: str) -> Any:
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
-        kind = "it called sys.exit" if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
+        if out_of_memory(error):
+            raise memory_problem(where) from error
+        kind = f"{type(error).__name__}: {text_of(error)}"
+        if isinstance(error, SystemExit):
+            kind = "it called sys.exit"
         frames = user_traceback(error)
         raise SubjectProblem(
             f"{doing} failed: {kind}" + (f"\n{frames}" if frames else ""), where=where

@@ -16,9 +16,10 @@ import torch
 from torch import nn
 from torch.nn.parameter import UninitializedParameter
 from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from auditor.errors import SubjectProblem, UsageProblem, near_names
+from auditor.numerics.twins import widened
 from auditor.subject.files import load_checkpoint
 from auditor.subject.guard import guarded
 from auditor.subject.inputs import Arguments, find_inputs
@@ -31,7 +32,8 @@ class Subject:
 
     `loss` takes the output and the first batch's arguments; None when the file offers none.
     `loss_scale` is the file's own LOSS_SCALE: the scale its training uses. `optimizer` is what the file's
-    build_optimizer(model) returned, `optimizer_line` where that function stands.
+    build_optimizer(model) returned, `optimizer_line` where that function stands. `built_in` is the 16-bit
+    dtype of a model that came in one ("float16"); it was widened to float32, and its inputs with it.
     """
 
     model: nn.Module
@@ -40,6 +42,7 @@ class Subject:
     loss_scale: float | None
     optimizer: torch.optim.Optimizer | None
     optimizer_line: int | None
+    built_in: str | None
     source: str
     entry: str
     inputs_from: str
@@ -57,6 +60,15 @@ def load_subject(request: AuditRequest) -> Subject:
     if request.checkpoint is not None:
         load_checkpoint(model, Path(request.checkpoint))
     batches, inputs_from = find_inputs(module, request)
+    if any(p.is_meta for p in model.parameters()):
+        raise SubjectProblem(
+            "the model's parameters are on the meta device and hold no values",
+            where=request.model,
+            next_step="materialise them (model.to_empty and an initialisation, or --checkpoint)",
+        )
+    built_in = _widen(model)
+    if built_in is not None:
+        batches = tuple(tree_map_only(torch.Tensor, widened, batch) for batch in batches)
     if request.training is not None:
         model.train(request.training)
     if batches and any(isinstance(p, UninitializedParameter) for p in model.parameters()):
@@ -73,6 +85,7 @@ def load_subject(request: AuditRequest) -> Subject:
         loss_scale=float(scale) if isinstance(scale, (int, float)) and not isinstance(scale, bool) else None,
         optimizer=optimizer,
         optimizer_line=optimizer_line,
+        built_in=built_in,
         source=path,
         entry=entry,
         inputs_from=inputs_from,
@@ -166,6 +179,15 @@ def _as_model(value: Any, name: str, path: str) -> tuple[nn.Module, str]:
     if not isinstance(model, nn.Module):
         raise SubjectProblem(f"{name}() returned a {type(model).__name__}, not a torch.nn.Module", where=path)
     return model, f"{name}()"
+
+
+def _widen(model: nn.Module) -> str | None:
+    """Widen 16-bit parameters and buffers to float32 in place; the dtype they came in, None if in none."""
+    low = [p.dtype for p in model.parameters() if p.dtype in (torch.float16, torch.bfloat16)]
+    if not low:
+        return None
+    model._apply(widened)  # type: ignore[no-untyped-call]
+    return str(max(set(low), key=low.count)).removeprefix("torch.")
 
 
 def _find_optimizer(

@@ -15,7 +15,7 @@ import sys
 import traceback
 from typing import Any
 
-from auditor.errors import AuditError, InternalProblem, SubjectProblem, memory_problem, out_of_memory
+from auditor.errors import AuditError, InternalProblem, SubjectProblem, memory_problem, out_of_memory, text_of
 from auditor.subject.limits import limit_memory
 from auditor.subject.request import AuditRequest
 
@@ -46,7 +46,11 @@ def main(argv: list[str]) -> int:
         if out_of_memory(error):
             send(_described(memory_problem()))
         else:
-            send(_described(InternalProblem(f"{type(error).__name__}: {error}"), traceback.format_exc()))
+            send(
+                _described(
+                    InternalProblem(f"{type(error).__name__}: {text_of(error)}"), traceback.format_exc()
+                )
+            )
     # The user's code may have left threads or exit handlers behind; nothing of theirs matters any more.
     sys.stdout.flush()
     os._exit(0)

@@ -102,7 +102,7 @@ def test_an_audit_from_file_to_report(tmp_path: Path) -> None:
         ("os.kill(os.getpid(), 11)", [], "crashed (SIGSEGV)"),
         ("os._exit(7)", [], "exited by itself with status 7"),
         ("sys.exit(1)", [], "sys.exit"),
-        ("print('still here', flush=True)\n        while True: pass", ["--time-limit", "6"], "still here"),
+        ("print('still here', flush=True)\n        while True: pass", ["--time-limit", "15"], "still here"),
         ("torch.ones(1 << 33)", ["--memory-limit", "4GB"], "more memory than the limit"),
         ("return self.layer(torch.ones(2, 5))", [], "(2, 4) float32"),
     ],
