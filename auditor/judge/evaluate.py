@@ -7,7 +7,7 @@ import linecache
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -172,6 +172,7 @@ def _faults(hits: Sequence[Hit]) -> Iterator[list[Hit]]:
 def findings_of(hits: Sequence[Hit]) -> list[Finding]:
     """One finding per fault, worst first; other modules that run the line are named in it."""
     taken: dict[str, int] = defaultdict(int)
+    failing = {_run_at(hit) for hit in hits if hit.level.severity in _SERIOUS}
     findings = []
     for group in _faults(hits):
         told = min(group, key=_strength)
@@ -193,7 +194,7 @@ def findings_of(hits: Sequence[Hit]) -> list[Finding]:
                 op=told.facts["op"] or None,
                 file=told.site.file,
                 line=told.site.line,
-                message=fill(told.level.message, told.facts),
+                message=fill(told.level.message, told.facts) + _protection(told, failing),
                 fix=fill(told.level.fix, told.facts),
                 occurrences=len(modules),
                 also_at=tuple(modules[1:]),
@@ -202,6 +203,19 @@ def findings_of(hits: Sequence[Hit]) -> list[Finding]:
             )
         )
     return sorted(findings, key=lambda f: (_RANK[f.severity], f.file or "", f.line or 0))
+
+
+def _protection(told: Hit, failing: Set[tuple[Where, str, str]]) -> str:
+    """Whether stock autocast guards the line already; nothing of TF32, risks and what no mode causes."""
+    facts = told.facts
+    applies = (
+        told.level.severity in _SERIOUS and facts["precision"] != "tf32" and facts["phase"] != "optimizer"
+    )
+    if not applies or facts["fp32_nonfinite"]:
+        return ""
+    if (_where(told), facts["precision"], "autocast") in failing:
+        return " Stock autocast does not protect it."
+    return f" Stock autocast in {facts['precision']} protects it; casting the whole model does not."
 
 
 def _fingerprint(told: Hit, module: str, runs: tuple[str, ...]) -> str:

@@ -41,7 +41,16 @@ def test_both_modes_of_one_precision_are_one_finding() -> None:
     assert (
         finding.message
         == "aten.mm reaches 1.3e+05, beyond 65504, the largest fp16 value: 7 of 100 results become infinite."
+        " Stock autocast does not protect it."
     )
+
+
+def test_what_only_a_cast_model_suffers_is_said_to_be_protected() -> None:
+    [finding] = findings(case(BROKEN, mode="pure"))
+    assert finding.message.endswith(" Stock autocast in fp16 protects it; casting the whole model does not.")
+    low, high = findings(case(DEGRADED), case(BROKEN, mode="pure"))[::-1]
+    assert (low.severity, high.severity) == ("medium", "high")
+    assert high.message.endswith(" Stock autocast does not protect it.")
 
 
 def test_a_degraded_precision_is_not_called_broken_because_another_is() -> None:
