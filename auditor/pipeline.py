@@ -102,7 +102,8 @@ def audit(request: AuditRequest, progress: Progress) -> Audit:
     memory = memory_of(subject.model, measured, solved, request.optimizer)
     layers = layers_of(subject.model, measured, solved, findings, times, device)
     verification = _verification(solved, further)
-    verdict, summary = verdict_of(findings, request.mode, target, solved, measured, verification)
+    modes = modes_of(measured, solved, times, memory, device, subject.model)
+    verdict, summary = verdict_of(findings, request.mode, target, solved, measured, verification, modes)
     progress("done", 7, 7)
     return Audit(
         tool=Tool(version=__version__),
@@ -115,7 +116,7 @@ def audit(request: AuditRequest, progress: Progress) -> Audit:
         findings=tuple(findings),
         layers=layers,
         loss_scale=scale,
-        modes=modes_of(measured, solved, times, memory, device, subject.model),
+        modes=modes,
         memory=memory,
         plan=_plan(solved, scale, device),
         verification=verification,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from auditor.contract import Finding, Mode, ModeName, TargetInfo, Verdict, Verification
+from auditor.contract import Finding, Mode, ModeName, ModeResult, TargetInfo, Verdict, Verification
 from auditor.measure import Measurements
 from auditor.plan.solve import Solved
+from auditor.plan.worth import rival
 
 _NAMES = {"fp16": "FP16", "bf16": "BF16", "tf32": "TF32", "fp32": "FP32"}
 
@@ -18,19 +19,31 @@ def verdict_of(
     solved: Solved,
     measured: Measurements,
     verification: Verification,
+    modes: Mapping[ModeName, ModeResult],
 ) -> tuple[Verdict, str]:
     """(verdict, one or two sentences). fail: a high finding in the chosen mode in a 16-bit format of the
     target, a plan that fails on one of the batches, or a model unsound in FP32; warn: a medium one."""
     if measured.reference_problem:
         return "fail", f"The model is not sound in FP32: {measured.reference_problem}."
     formats = [p for p in ("fp16", "bf16") if p in target.precisions]
-    summary = f"{_outcome(formats, mode, target, measured)}. {_advice(solved)}."
+    summary = f"{_outcome(formats, mode, target, measured)}. {_advice(solved)}.{_worth(modes)}"
     if verification.holds is False:
         return "fail", f"{summary} It fails on your data: {verification.reason}."
     count = {f.severity for f in findings if mode in f.modes and set(f.precisions) & set(formats)}
     if "high" in count:
         return "fail", summary
     return ("warn" if "medium" in count else "pass"), summary
+
+
+def _worth(modes: Mapping[ModeName, ModeResult]) -> str:
+    name = rival(modes)
+    if name is None:
+        return ""
+    speeds = f"{modes[name].speedup:.2f} times FP32's speed against {modes['plan'].speedup:.2f}"
+    return (
+        f" At this size {_NAMES[name]} alone is predicted to be faster ({speeds}): casts and kernel launches "
+        "cost more than 16 bit saves."
+    )
 
 
 def _outcome(formats: Sequence[str], mode: Mode, target: TargetInfo, measured: Measurements) -> str:

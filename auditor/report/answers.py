@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from auditor.contract import Audit, Finding, ModeResult
+from auditor.plan.worth import rival
 from auditor.report import words
 
 SERIOUS = ("high", "medium")
@@ -138,6 +139,13 @@ def _gain(audit: Audit) -> tuple[str, str]:
     if plan.memory_bytes is not None and reference.memory_bytes is not None:
         held, before = words.size(plan.memory_bytes), words.size(reference.memory_bytes)
         note += f" and {held} instead of {before} ({plan.memory_kind})"
+    faster = rival(audit.modes)
+    if faster is not None:
+        title, speed = words.MODE[faster], words.speedup(audit.modes[faster].speedup)
+        note += (
+            f"; at this size {title} alone is predicted to reach {speed}, since casts and launches cost more"
+        )
+        note += " than 16 bit saves"
     return f"{words.speedup(plan.speedup)} the speed of FP32", note
 
 
