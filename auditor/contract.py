@@ -8,6 +8,7 @@ The models are frozen and closed (unknown keys are an error), so a change of sha
 
 from __future__ import annotations
 
+import datetime
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -42,6 +43,13 @@ class TensorSpec(Frozen):
     dtype: str
 
 
+class FileDigest(Frozen):
+    """A file the model was built from. Large files are told by size and time instead of content."""
+
+    path: str
+    digest: str = Field(description="sha256:… of the content, or stat:size:mtime for large files")
+
+
 class SubjectInfo(Frozen):
     source: str = Field(description="path or package the model came from, as the user gave it")
     entry: str = Field(description="what was called or taken: build_model(), a class, a variable")
@@ -56,6 +64,7 @@ class SubjectInfo(Frozen):
     seed: int
     ops: int = Field(description="recorded ATen ops, forward and backward")
     paired_backward: float = Field(description="share of backward ops paired with their forward op, 0..1")
+    files: tuple[FileDigest, ...] = Field(default=(), description="the user's files read while it was loaded")
 
 
 class TargetInfo(Frozen):
@@ -214,6 +223,30 @@ class RangeRow(Frozen):
     high: int
 
 
+class OpTable(Frozen):
+    """The recorded ops in the order they ran, as columns of equal length. `module`, `type`, `op`, `family`,
+    `phase` and `file` are indices into `texts`; `forward` is the row of a backward op's forward op.
+    Errors are relative to FP32 under autocast: `error` of the op's result, `local` what its own rounding
+    added; None where the op was not compared, infinite where the result was."""
+
+    texts: tuple[str, ...]
+    op: tuple[int, ...]
+    family: tuple[int, ...]
+    phase: tuple[int, ...]
+    module: tuple[int, ...]
+    type: tuple[int, ...]
+    file: tuple[int, ...]
+    line: tuple[int | None, ...]
+    forward: tuple[int | None, ...]
+    flops: tuple[int, ...]
+    bytes: tuple[int, ...] = Field(description="read and written, in FP32")
+    absmax: tuple[float | None, ...] = Field(description="largest magnitude in FP32")
+    fp16_error: tuple[float | None, ...]
+    fp16_local: tuple[float | None, ...]
+    bf16_error: tuple[float | None, ...]
+    bf16_local: tuple[float | None, ...]
+
+
 class PlanRegion(Frozen):
     module: str
     precision: Precision
@@ -245,6 +278,40 @@ class Verification(Frozen):
 class Suppressed(Frozen):
     finding: Finding
     reason: str
+    expires: datetime.date | None = Field(default=None, description="the last day on which it holds")
+    by: Literal["source", "config"] = "source"
+
+
+class StaleSuppression(Frozen):
+    """A suppression that silences nothing any more, and should go."""
+
+    where: str = Field(description="file:line, or the key in the configuration")
+    rules: tuple[str, ...]
+    why: str
+
+
+CheckOutcome = Literal["pass", "fail", "inconclusive"]
+
+
+class Check(Frozen):
+    """One condition of a gate's policy. Inconclusive is what could not be established: never a pass."""
+
+    name: str
+    outcome: CheckOutcome
+    expected: str
+    operator: str
+    actual: str
+    near: bool = Field(default=False, description="so near the limit that another machine may differ")
+    note: str = ""
+    findings: tuple[str, ...] = Field(default=(), description="ids of the findings that fail it")
+
+
+class GateResult(Frozen):
+    name: str = Field(description="the model's name in the configuration, or its path")
+    outcome: CheckOutcome
+    checks: tuple[Check, ...]
+    baseline: str | None = None
+    cached: bool = False
 
 
 class Note(Frozen):
@@ -288,8 +355,11 @@ class Audit(Frozen):
     verification: Verification
     histograms: tuple[Histogram, ...]
     ranges: tuple[RangeRow, ...]
+    ops: OpTable | None = None
     rules: tuple[RuleStatus, ...]
     suppressed: tuple[Suppressed, ...]
+    stale: tuple[StaleSuppression, ...] = ()
+    gate: GateResult | None = None
     notes: tuple[Note, ...]
     environment: Environment
 

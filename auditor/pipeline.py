@@ -28,14 +28,15 @@ from auditor.devices import Device, choose_device
 from auditor.errors import SubjectProblem
 from auditor.judge.evaluate import evaluate, findings_of
 from auditor.judge.facts import cases_of, optimizer_cases
-from auditor.judge.rules import load_rules
-from auditor.judge.suppress import split_suppressed
+from auditor.judge.rules import rules_with
+from auditor.judge.suppress import split_suppressed, stale_comments
 from auditor.measure import Measurements, fp16_line, measure, widest
 from auditor.numerics.optimizer import OptimizerStep, assumed_recipe, optimizer_step, recipe_of
 from auditor.numerics.step import Work
 from auditor.plan.layers import layers_of
 from auditor.plan.loss_scale import loss_scale_of
 from auditor.plan.modes import memory_of, modes_of, times_of
+from auditor.plan.optable import op_table
 from auditor.plan.pictures import range_rows, worst_histograms
 from auditor.plan.snippet import training_snippet
 from auditor.plan.solve import Solved, solve
@@ -55,7 +56,7 @@ def audit(request: AuditRequest, progress: Progress) -> Audit:
     started = time.monotonic()
     progress("loading the model", 0, 1)
     device, target = choose_device(request.target)
-    rules = load_rules()
+    rules = rules_with(request.rules)
     subject = load_subject(request)
     if not subject.batches:
         return audit_without_inputs(
@@ -122,8 +123,10 @@ def audit(request: AuditRequest, progress: Progress) -> Audit:
         verification=verification,
         histograms=worst_histograms(measured, findings, scale),
         ranges=range_rows(measured),
+        ops=op_table(measured),
         rules=statuses,
         suppressed=suppressed,
+        stale=stale_comments({op.file for op in measured.trace.ops if op.file}, suppressed),
         notes=tuple(notes_of(measured, kind, target, subject, request)),
         environment=environment_of(request, started),
     )

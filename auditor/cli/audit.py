@@ -4,40 +4,17 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
-from rich.console import Console
 
+from auditor.cli.options import folder_of, listed_formats, option, output_options, subject_options
 from auditor.errors import UsageProblem
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def option(*names: str, **settings: Any) -> Callable[[F], F]:
-    """An option with its environment twin: --time-limit reads AMPAUDIT_TIME_LIMIT."""
-    flag = next(n for n in names if n.startswith("--")).split("/")[0]
-    return click.option(*names, envvar="AMPAUDIT_" + flag[2:].replace("-", "_").upper(), **settings)
 
 
 @click.command("audit")
 @click.argument("model")
-@option(
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="SPEC",
-    help='An input, such as "2x3x224x224:float32" or "ids=4x128:int64[0,30522]"; repeatable.',
-)
-@option(
-    "--batch",
-    "batches",
-    multiple=True,
-    metavar="FILE",
-    help="Inputs from a .pt, .npz or .safetensors file; repeatable.",
-)
+@subject_options
 @option(
     "--stress",
     type=click.FloatRange(min=0, min_open=True),
@@ -45,69 +22,8 @@ def option(*names: str, **settings: Any) -> Callable[[F], F]:
     metavar="FACTOR",
     help="Multiply every floating input by FACTOR, to see what gives way first.",
 )
-@option("--checkpoint", metavar="FILE", help="State dict to load: .pt or .safetensors.")
-@option(
-    "--target",
-    metavar="NAME",
-    help='A GPU of the catalogue ("A100-SXM4-80GB"), "cuda" for the live one, or "cpu".',
-)
-@option(
-    "--mode",
-    type=click.Choice(["autocast", "pure"]),
-    default="autocast",
-    show_default=True,
-    help="What the verdict speaks of: torch.autocast, or the whole model cast.",
-)
-@option(
-    "--train/--eval",
-    "training",
-    default=None,
-    help="Put the model in train or eval mode [default: as the file leaves it].",
-)
-@option(
-    "--optimizer",
-    type=click.Choice(["adamw", "adam", "sgd", "sgd-momentum", "adafactor"]),
-    default="adamw",
-    show_default=True,
-    help="For the memory estimate.",
-)
-@option(
-    "--output",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("ampaudit-report"),
-    show_default=True,
-    metavar="DIR",
-    help="Where the reports go.",
-)
-@option(
-    "--format",
-    "formats",
-    multiple=True,
-    metavar="NAMES",
-    help="html, json, md, sarif; comma separated or repeated [default: html,json].",
-)
-@option(
-    "--seed",
-    type=int,
-    default=0,
-    show_default=True,
-    help="For inputs, dropout and the model's own construction.",
-)
-@option(
-    "--time-limit",
-    type=click.FloatRange(min=1),
-    default=900.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="For loading and running the model.",
-)
-@option(
-    "--memory-limit",
-    default="85%",
-    show_default=True,
-    metavar="SIZE",
-    help='For the model\'s process: "8GB", or a share of RAM.',
-)
+@output_options("html,json")
+@option("--confidential", is_flag=True, help="Hide paths, names and source lines in what is written.")
 @option("-q", "--quiet", is_flag=True, help="Print the verdict line only.")
 @option("-v", "--verbose", is_flag=True, help="Print every finding and what the model printed.")
 @option("--no-progress", is_flag=True, help="No progress bar.")
@@ -115,9 +31,10 @@ def option(*names: str, **settings: Any) -> Callable[[F], F]:
 def command(
     model: str,
     formats: tuple[str, ...],
-    output: Path,
+    output: str,
     time_limit: float,
     memory_limit: str,
+    confidential: bool,
     quiet: bool,
     verbose: bool,
     no_progress: bool,
@@ -129,6 +46,8 @@ def command(
     The file offers build_model() and example_inputs(), and optionally loss(output) or loss(output, *inputs);
     or a variable `model`; or one torch.nn.Module class that needs no arguments.
     """
+    from rich.console import Console
+
     from auditor.cli.progress import progress_bar
     from auditor.report import check_formats, write_reports
     from auditor.report.terminal import render_terminal
@@ -138,8 +57,8 @@ def command(
 
     if quiet and verbose:
         raise UsageProblem("--quiet and --verbose exclude each other")
-    chosen = [name.strip() for part in formats or ("html,json",) for name in part.split(",") if name.strip()]
-    check_formats(chosen, output)
+    chosen, folder = listed_formats(formats, "html,json"), folder_of(output)
+    check_formats(chosen, folder)
     asked = AuditRequest(
         model=model, command=("ampaudit", *(shlex.quote(a) for a in sys.argv[1:])), **request
     )
@@ -147,9 +66,10 @@ def command(
         audit, printed = run_child(
             asked, progress, time_limit=time_limit, memory_limit=parse_memory(memory_limit)
         )
-    paths = write_reports(audit, output, chosen)
-    console = Console(soft_wrap=False) if sys.stdout.isatty() else Console(width=100, soft_wrap=False)
+    paths = write_reports(audit, folder, chosen, confidential=confidential)
     if verbose and printed.strip():
         click.echo(f"the model printed:\n{printed.rstrip()}", err=True)
+    stream = sys.stderr if folder is None else sys.stdout
+    console = Console(file=stream) if stream.isatty() else Console(file=stream, width=100)
     render_terminal(audit, console, paths, quiet=quiet, verbose=verbose)
     raise click.exceptions.Exit(1 if audit.verdict == "fail" else 0)

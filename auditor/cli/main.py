@@ -16,8 +16,14 @@ from auditor.errors import AuditError
 
 _COMMANDS = {
     "audit": "audit a model (the default command)",
-    "devices": "list the GPUs of the catalogue",
+    "gate": "audit models and end with a status by policy",
+    "diff": "say what changed between two audits",
+    "explain": "explain a rule",
     "rules": "list the rules",
+    "devices": "list the GPUs of the catalogue",
+    "config": "show the configuration and where it came from",
+    "doctor": "say what is installed and what will be used",
+    "completion": "print a shell's completion script",
     "schema": "print the JSON schema of audit.json",
 }
 
@@ -67,6 +73,7 @@ def cli() -> None:
     ampaudit model.py                     audit a file offering build_model() and example_inputs()
     ampaudit model.py:Net --input 8x3x224x224
     ampaudit audit --help                 all options of the audit
+    ampaudit gate                         every model of the configuration, by its policy
 
     Exit status: 0 passes, 1 the audit failed the model, 2 wrong use, 3 the model could not be loaded or run,
     4 an internal error.

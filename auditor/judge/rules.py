@@ -194,3 +194,20 @@ def load_rules(directory: Path | None = None) -> tuple[Rule, ...]:
             raise UsageProblem(f"id: {rule.id} is taken by {rules[rule.id].name}", where=where)
         rules[rule.id] = rule
     return tuple(rules[identifier] for identifier in sorted(rules))
+
+
+def rules_with(directory: str | None) -> tuple[Rule, ...]:
+    """The shipped rules and, beside them, a team's own. Raises UsageProblem where both use one id."""
+    shipped = load_rules()
+    if directory is None:
+        return shipped
+    own = load_rules(Path(directory))
+    taken = {rule.id: rule.name for rule in shipped}
+    for rule in own:
+        if rule.id in taken:
+            raise UsageProblem(
+                f"id: {rule.id} is taken by the shipped rule {taken[rule.id]}",
+                where=f"{directory}/{rule.name}.toml",
+                next_step="give your rules a prefix of their own, such as TEAM001",
+            )
+    return (*shipped, *own)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from auditor.contract import Finding, Mode, ModeName, ModeResult, TargetInfo, Verdict, Verification
+from auditor.judge.grade import grade
 from auditor.measure import Measurements
 from auditor.plan.solve import Solved
 from auditor.plan.worth import rival
@@ -29,10 +30,7 @@ def verdict_of(
     summary = f"{_outcome(formats, mode, target, measured)}. {_advice(solved)}.{_worth(modes)}"
     if verification.holds is False:
         return "fail", f"{summary} It fails on your data: {verification.reason}."
-    count = {f.severity for f in findings if mode in f.modes and set(f.precisions) & set(formats)}
-    if "high" in count:
-        return "fail", summary
-    return ("warn" if "medium" in count else "pass"), summary
+    return grade(findings, mode, formats), summary
 
 
 def _worth(modes: Mapping[ModeName, ModeResult]) -> str:

@@ -22,4 +22,5 @@ class AuditRequest(BaseModel):
     optimizer: str = "adamw"
     seed: int = 0
     stress: float = 1.0
+    rules: str | None = None
     command: tuple[str, ...] = ()

@@ -17,6 +17,7 @@ from typing import Any
 
 from auditor.errors import AuditError, InternalProblem, SubjectProblem, memory_problem, out_of_memory, text_of
 from auditor.subject.limits import limit_memory
+from auditor.subject.reads import record_reads
 from auditor.subject.request import AuditRequest
 
 
@@ -31,13 +32,15 @@ def main(argv: list[str]) -> int:
 
     limit_memory(int(memory))
     request = AuditRequest.model_validate_json(request_json)
+    files = record_reads()
     try:
         from auditor.pipeline import audit
 
         result = audit(
             request, lambda stage, done, total: send({"stage": stage, "done": done, "total": total})
         )
-        send({"audit": result.model_dump_json()})
+        subject = result.subject.model_copy(update={"files": files()})
+        send({"audit": result.model_copy(update={"subject": subject}).model_dump_json()})
     except AuditError as error:
         send(_described(error))
     except SystemExit:

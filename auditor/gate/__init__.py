@@ -1,0 +1,1 @@
+"""The gate: a policy as data, judged on an audit. Nothing here imports torch."""
