@@ -289,7 +289,7 @@ def optimizer_cases(
 
 def _refusal_kind(text: str) -> str:
     lowered = text.lower()
-    if "not implemented for" in lowered or "unsupported dtype" in lowered:
+    if any(words in lowered for words in ("not implemented for", "unsupported dtype", "powers of two")):
         return "no-half-kernel"
     if any(
         word in lowered

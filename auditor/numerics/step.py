@@ -19,6 +19,7 @@ from auditor.capture.site import user_line_of
 from auditor.capture.storages import storage_id
 from auditor.errors import text_of
 from auditor.numerics.autocast import cuda_autocast
+from auditor.numerics.fourier import CudaFourier
 from auditor.numerics.rounding import round_to
 from auditor.numerics.shadow import Shadow
 
@@ -189,6 +190,8 @@ def run_step(
         stack.enter_context(recording.modules.follow())
         stack.enter_context(recording)
         stack.enter_context(torch.autograd.graph.saved_tensors_hooks(saved.pack, lambda t: t))
+        if shadow is not None:
+            stack.enter_context(CudaFourier())
         try:
             loss = None
             with ExitStack() as precision:
