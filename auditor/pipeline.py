@@ -108,7 +108,7 @@ def audit(request: AuditRequest, progress: Progress) -> Audit:
     progress("done", 7, 7)
     return Audit(
         tool=Tool(version=__version__),
-        created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         subject=subject_info(subject, request, measured, kind),
         target=target,
         mode=request.mode,

@@ -100,7 +100,7 @@ def audit_without_inputs(
     reason = "no inputs were given, so nothing was run"
     return Audit(
         tool=Tool(version=version),
-        created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         subject=SubjectInfo(
             source=subject.source,
             entry=subject.entry,

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+import tomllib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -26,11 +27,6 @@ from auditor.errors import AuditError
 from auditor.subject.child import run_child
 from auditor.subject.limits import parse_memory
 from auditor.subject.request import AuditRequest
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 ROOT = Path(__file__).parent / "corpus"
 BASELINE = Path(__file__).parent / "corpus_baseline.json"

@@ -16,13 +16,13 @@ import io
 import re
 import sys
 import time
+import tomllib
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tomllib
 import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves, tree_map_only

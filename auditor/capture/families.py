@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 from typing import Any
-
-from auditor import toml
 
 
 class Patterns:
@@ -57,7 +56,7 @@ class OpFamilies:
 
 @cache
 def load_families() -> OpFamilies:
-    data = toml.loads((files("auditor.rules") / "ops.toml").read_text(encoding="utf-8"))
+    data = tomllib.loads((files("auditor.rules") / "ops.toml").read_text(encoding="utf-8"))
     lists = {name: tuple(patterns) for name, patterns in data["lists"].items()}
     with_kernel = Patterns(lists["has_half_kernel"])
     return OpFamilies(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from functools import cache
 from importlib.resources import files
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from auditor import toml
 from auditor.contract import LowPrecision, Precision
 from auditor.errors import UsageProblem, near_names
 
@@ -110,7 +110,7 @@ def load_catalogue() -> dict[str, Device]:
     devices: list[Device] = []
     for file in files("auditor.devices.catalogue").iterdir():
         if file.name.endswith(".toml"):
-            entries = toml.loads(file.read_text(encoding="utf-8"))["device"]
+            entries = tomllib.loads(file.read_text(encoding="utf-8"))["device"]
             devices += [Device.model_validate(entry) for entry in entries]
     return {d.name: d for d in sorted(devices, key=lambda d: (d.year, d.name))}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,6 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from auditor import toml
 from auditor.errors import UsageProblem, near_names
 from auditor.gate.policy import Ignore, ModelSettings, Policy
 
@@ -52,10 +52,10 @@ def find_document(start: Path) -> Document:
 def read_document(file: Path) -> Document:
     """Raises UsageProblem naming the key that is wrong. A pyproject.toml without our table reads as none."""
     try:
-        text = toml.loads(file.read_text(encoding="utf-8"))
+        text = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise UsageProblem(f"cannot be read: {error}", where=str(file)) from None
-    except toml.TOMLDecodeError as error:
+    except tomllib.TOMLDecodeError as error:
         raise UsageProblem(f"not TOML: {error}", where=str(file)) from None
     prefix = ""
     if file.name == "pyproject.toml":

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from auditor import toml
 from auditor.errors import UsageProblem
 
 
@@ -21,14 +21,14 @@ def rule_index(directory: str | None = None) -> dict[str, dict[str, Any]]:
     for folder in folders:
         try:
             found += _rules(folder.iterdir())
-        except (OSError, toml.TOMLDecodeError) as error:
+        except (OSError, tomllib.TOMLDecodeError) as error:
             raise UsageProblem(f"no rules can be read here: {error}", where=str(directory)) from None
     return {rule["id"]: rule for rule in sorted(found, key=lambda rule: str(rule["id"]))}
 
 
 def _rules(entries: Iterable[Any]) -> list[dict[str, Any]]:
     return [
-        toml.loads(file.read_text(encoding="utf-8"))
+        tomllib.loads(file.read_text(encoding="utf-8"))
         for file in entries
         if file.name.endswith(".toml") and file.name != "ops.toml"
     ]

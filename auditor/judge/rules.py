@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -11,7 +12,6 @@ from typing import Any
 import cel
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from auditor import toml
 from auditor.capture.families import load_families
 from auditor.contract import Mode, Phase, Precision, Severity
 from auditor.errors import UsageProblem, near_names
@@ -151,8 +151,8 @@ def _compiled(level: Level, where: str, key: str) -> Condition:
 def parse_rule(text: str, where: str) -> Rule:
     """Raises UsageProblem naming the file, the key and what is wrong with it."""
     try:
-        rule = RuleFile.model_validate(toml.loads(text))
-    except toml.TOMLDecodeError as error:
+        rule = RuleFile.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
         raise UsageProblem(f"not TOML: {error}", where=where) from None
     except ValidationError as error:
         first = error.errors()[0]

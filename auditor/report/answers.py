@@ -142,9 +142,7 @@ def _gain(audit: Audit) -> tuple[str, str]:
     faster = rival(audit.modes)
     if faster is not None:
         title, speed = words.MODE[faster], words.speedup(audit.modes[faster].speedup)
-        note += (
-            f"; at this size {title} alone is predicted to reach {speed}, since casts and launches cost more"
-        )
+        note += f"; at this size {title} alone is predicted to reach {speed}: casts and launches cost more"
         note += " than 16 bit saves"
     return f"{words.speedup(plan.speedup)} the speed of FP32", note
 

@@ -18,6 +18,7 @@ _VERDICT_STYLE = {"pass": "bold green", "warn": "bold yellow", "fail": "bold red
 _SEVERITY_STYLE = {"high": "red", "medium": "yellow", "low": "cyan", "info": "dim"}
 _MODE_STYLE = {"ok": "green", "degraded": "yellow", "broken": "red", "not_run": "dim", "unsupported": "dim"}
 _SHOWN = 5
+_SPOKEN_OF = {"autocast": "autocast", "pure": "the whole model cast"}
 _WIDEST = 100
 # Notes that change how the result is to be read; the rest stand in the report.
 _TELLING_NOTES = (
@@ -57,9 +58,15 @@ def render_terminal(
     if quiet:
         return
     serious = [f for f in audit.findings if f.severity in answers.SERIOUS]
+    # What the verdict speaks of comes first; a failure of the other mode is no contradiction of it.
+    serious.sort(key=lambda f: audit.mode not in f.modes)
     listed = list(audit.findings) if verbose else serious[:_SHOWN]
+    elsewhere = False
     for finding in listed:
         console.print()
+        if not verbose and not elsewhere and audit.mode not in finding.modes:
+            elsewhere = True
+            _wrapped(console, f"beyond the verdict, which speaks of {_SPOKEN_OF[audit.mode]}:", style="dim")
         _finding(console, finding)
     left = len(audit.findings) - len(listed)
     if left:

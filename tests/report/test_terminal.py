@@ -80,3 +80,12 @@ def test_markup_and_control_characters_are_shown_not_obeyed(audit: Audit) -> Non
     assert "[red]x[/red]" in text
     assert "[link=evil]" in text
     assert "\x1b" not in text and "\x07" not in text
+
+
+def test_what_the_verdict_does_not_speak_of_comes_last_and_says_so(audit: Audit) -> None:
+    first = audit.findings[0]
+    pure = first.model_copy(update={"modes": ("pure",), "severity": "high", "message": "only when cast"})
+    own = first.model_copy(update={"modes": ("autocast",), "severity": "medium", "message": "under autocast"})
+    text = _shown(audit.model_copy(update={"findings": (pure, own)}))
+    order = [text.index(t) for t in ("under autocast", "beyond the verdict", "only when cast")]
+    assert order == sorted(order)
