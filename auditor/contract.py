@@ -261,6 +261,7 @@ class PlanInfo(Frozen):
     mode: Mode
     base: Precision = Field(description="precision of every module without a region of its own")
     regions: tuple[PlanRegion, ...]
+    fp32_loss: bool = Field(default=False, description="the loss is computed in FP32, outside autocast")
     flops_low: float = Field(description="share of FLOPs that run in 16 bit under the plan, 0..1")
     snippet: str = Field(description="Python for this model's training loop")
 

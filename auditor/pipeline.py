@@ -214,6 +214,7 @@ def _plan(solved: Solved, scale: LossScale, device: Device) -> PlanInfo:
         mode="autocast",
         base=solved.base,
         regions=tuple(regions),
+        fp32_loss=solved.fp32_loss,
         flops_low=low / flops if flops else 0.0,
         snippet=training_snippet(solved, scale, "cpu" if device.vendor == "host" else "cuda"),
     )

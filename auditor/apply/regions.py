@@ -47,15 +47,20 @@ def apply_regions(model: nn.Module, precisions: Mapping[str, str], device_type: 
 
     `precisions` maps module paths to "fp16", "bf16", "tf32" or "fp32". In a 32-bit region autocast is off
     and 16-bit arguments are widened on entry; in a 16-bit region autocast is on with that dtype. Modules
-    below a region inherit it unless they have their own. Raises KeyError listing the paths the model lacks.
+    below a region inherit it unless they have their own. A module shared by several paths has one precision,
+    the widest asked for. Raises KeyError listing the paths the model lacks.
     """
     modules = dict(model.named_modules(remove_duplicate=False))
     missing = sorted(path for path in precisions if path not in modules)
     if missing:
         raise KeyError(f"the model has no module {', '.join(missing)}")
     handles: list[Any] = []
+    # Two pairs of hooks on one module would leave their regions in the order they entered them.
+    wanted: dict[nn.Module, torch.dtype] = {}
     for path, precision in precisions.items():
-        dtype = _DTYPES[precision]
+        dtype, known = _DTYPES[precision], wanted.get(modules[path])
+        wanted[modules[path]] = dtype if known is None else torch.promote_types(dtype, known)
+    for module, dtype in wanted.items():
         entered: list[torch.autocast] = []
 
         def enter(
@@ -79,6 +84,9 @@ def apply_regions(model: nn.Module, precisions: Mapping[str, str], device_type: 
             entered.pop().__exit__(None, None, None)
             return output if torch.is_autocast_enabled(device_type) else widen_half(output)
 
-        handles.append(modules[path].register_forward_pre_hook(enter, with_kwargs=True))
-        handles.append(modules[path].register_forward_hook(leave, always_call=True))
+        # A region is a matter between two hooks, which torch.compile cannot trace: it breaks its graph at the
+        # borders and compiles what lies between them.
+        hidden: Any = torch.compiler.disable
+        handles.append(module.register_forward_pre_hook(hidden(enter), with_kwargs=True))
+        handles.append(module.register_forward_hook(hidden(leave), always_call=True))
     return Regions(handles)

@@ -123,7 +123,7 @@ def output_options(default: str) -> Callable[[F], F]:
             "formats",
             multiple=True,
             metavar="NAMES",
-            help="html, json, md, sarif, junit, csv, parquet; comma separated or repeated "
+            help="html, json, plan, md, sarif, junit, csv, parquet; comma separated or repeated "
             f"[default: {default or 'none'}].",
         )(command)
         return option(

@@ -15,6 +15,7 @@ from auditor.report.confidential import without_names
 from auditor.report.html import render_html
 from auditor.report.junit import render_junit
 from auditor.report.markdown import render_markdown
+from auditor.report.plan import render_plan
 from auditor.report.sarif import render_sarif
 from auditor.report.table import CSV_HEAD, render_csv, render_parquet, require_pyarrow
 
@@ -30,6 +31,7 @@ class Writer:
 FORMATS: dict[str, Writer] = {
     "html": Writer("report.html", render_html),
     "json": Writer("audit.json", write_audit),
+    "plan": Writer("plan.json", render_plan),
     "md": Writer("summary.md", render_markdown),
     "sarif": Writer("ampaudit.sarif", render_sarif),
     "junit": Writer("ampaudit-junit.xml", render_junit),
