@@ -77,6 +77,10 @@ class TargetInfo(Frozen):
     )
     tensor_cores: tuple[LowPrecision, ...]
     memory_bytes: int
+    bandwidth: float | None = Field(default=None, description="bytes/s of its memory, from the datasheet")
+    product_flops: dict[Precision, float] = Field(
+        default_factory=dict, description="FLOP/s of matrix products in each precision, from the datasheet"
+    )
     chosen_because: str = Field(description="why this target: the option, a live GPU, or a default")
 
 

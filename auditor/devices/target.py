@@ -38,5 +38,7 @@ def choose_device(asked: str | None) -> tuple[Device, TargetInfo]:
         precisions=device.precisions,
         tensor_cores=device.tensor_cores,
         memory_bytes=device.memory_bytes,
+        bandwidth=device.bandwidth,
+        product_flops={p: device.product_rate(p) for p in ("fp32", *device.precisions)},
         chosen_because=why,
     )

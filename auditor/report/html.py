@@ -15,6 +15,9 @@ from markupsafe import Markup
 from auditor.contract import Audit
 from auditor.report import answers, charts, views, words
 from auditor.report.layers import layer_table
+from auditor.report.ops import op_columns
+from auditor.report.series import depth_curve, roofline, scale_window
+from auditor.report.tree import module_tree
 
 
 @cache
@@ -51,7 +54,7 @@ def embedded_json(value: Any) -> Markup:
 
 def render_html(audit: Audit) -> str:
     """The whole page as text. Every number on it is one of the audit's."""
-    script, style = _text("report.js"), _text("report.css")
+    script, style = _text("report.js") + _text("ops.js"), _text("report.css")
     steps, more_steps = answers.todo(audit)
     cards, more_cards = views.cards(audit)
     return _environment().get_template("report.html.j2").render(
@@ -71,7 +74,12 @@ def render_html(audit: Audit) -> str:
         histograms=[charts.histogram_picture(h) for h in audit.histograms],
         ladder=charts.range_ladder(audit),
         memory=charts.memory_rows(audit),
+        tree=module_tree(audit),
+        depth=depth_curve(audit.ops),
+        roofline=roofline(audit),
+        scale_window=scale_window(audit),
         data=embedded_json(layer_table(audit)),
+        ops=embedded_json(op_columns(audit)) if audit.ops is not None else None,
         style=Markup(style),
         script=Markup(script),
         policy=f"default-src 'none'; style-src {_hash_source(style)}; script-src {_hash_source(script)}; "

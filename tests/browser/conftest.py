@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from auditor.contract import Audit, Evidence, read_audit
+from auditor.contract import Audit, Check, Evidence, GateResult, OpTable, StaleSuppression, read_audit
 from auditor.report.html import render_html
 
 if TYPE_CHECKING:
@@ -38,6 +38,71 @@ def deep(audit: Audit) -> Audit:
     return audit.model_copy(update={"layers": tuple(layers)})
 
 
+def op_table(rows: int, text: str = "blocks.1.ff.wo") -> OpTable:
+    """Two thirds forward, the last forward row infinite in FP16; `text` stands wherever a user's text may."""
+    texts = (
+        "aten.addmm.default",
+        "aten.add.Tensor",
+        "matmul",
+        "add",
+        "forward",
+        "backward",
+        text,
+        "Linear",
+        "net.py",
+    )
+    turn = rows * 2 // 3
+    error = tuple(1e-4 * (i % 7 + 1) for i in range(rows))
+    return OpTable(
+        texts=texts,
+        op=tuple(i % 2 for i in range(rows)),
+        family=tuple(2 + i % 2 for i in range(rows)),
+        phase=tuple(4 if i < turn else 5 for i in range(rows)),
+        module=(6,) * rows,
+        type=(7,) * rows,
+        file=(8,) * rows,
+        line=tuple(range(1, rows + 1)),
+        forward=(None,) * rows,
+        flops=tuple(1000 * (i + 1) for i in range(rows)),
+        bytes=(4000,) * rows,
+        absmax=(2.5,) * rows,
+        fp16_error=tuple(float("inf") if i == turn - 1 else e for i, e in enumerate(error)),
+        fp16_local=error,
+        bf16_error=(*error[:-1], None),
+        bf16_local=error,
+    )
+
+
+@pytest.fixture(scope="session")
+def full(audit: Audit) -> Audit:
+    """The sample with ops, the target's peaks and a gate: every section there is."""
+    target = audit.target.model_copy(
+        update={"bandwidth": 2e12, "product_flops": {"fp32": 2e13, "fp16": 3e14, "bf16": 3e14}}
+    )
+    checks = (
+        Check(
+            name="findings of severity high", outcome="fail", expected="0", operator="==", actual="1",
+            findings=(audit.findings[0].id,),
+        ),
+        Check(
+            name="range margin", outcome="inconclusive", expected="1", operator=">=", actual="not known", near=True
+        ),
+    )  # fmt: skip
+    gate = GateResult(name="net", outcome="fail", checks=checks)
+    stale = StaleSuppression(where="net.py:3", rules=("AMP101",), why="it expired on 2020-01-01")
+    return audit.model_copy(update={"ops": op_table(90), "target": target, "gate": gate, "stale": (stale,)})
+
+
+@pytest.fixture(scope="session")
+def many_ops(audit: Audit) -> Audit:
+    """Ten thousand ops in two thousand layers."""
+    layers = tuple(
+        audit.layers[i % len(audit.layers)].model_copy(update={"module": f"stack.{i}.linear"})
+        for i in range(2000)
+    )
+    return audit.model_copy(update={"ops": op_table(10_000), "layers": layers})
+
+
 @pytest.fixture(scope="session")
 def hostile(audit: Audit) -> Audit:
     finding = audit.findings[0].model_copy(
@@ -49,7 +114,9 @@ def hostile(audit: Audit) -> Audit:
         }
     )
     layer = audit.layers[0].model_copy(update={"module": HOSTILE, "type": HOSTILE, "why": HOSTILE})
-    return audit.model_copy(update={"findings": (finding,), "layers": (layer,), "summary": HOSTILE})
+    return audit.model_copy(
+        update={"findings": (finding,), "layers": (layer,), "summary": HOSTILE, "ops": op_table(30, HOSTILE)}
+    )
 
 
 @pytest.fixture(scope="session")

@@ -110,8 +110,8 @@ def test_theme_follows_the_system_and_the_toggle(open_report: Open, audit: Audit
 
 
 @pytest.mark.parametrize("width", [390, 768, 1400])
-def test_the_page_never_scrolls_sideways(open_report: Open, audit: Audit, width: int) -> None:
-    page = open_report(audit, "#layer=blocks.1.ff.wo", width=width).page
+def test_the_page_never_scrolls_sideways(open_report: Open, full: Audit, width: int) -> None:
+    page = open_report(full, "#layer=blocks.1.ff.wo", width=width).page
     for folded in page.locator("details").all():
         folded.evaluate("node => { node.open = true; }")
     assert page.evaluate("document.documentElement.scrollWidth") == width
@@ -151,10 +151,87 @@ def test_print_unfolds_everything(open_report: Open, audit: Audit) -> None:
     assert page.locator("details:not([open])").count() == 0
 
 
+def _ops(page: Any) -> list[str]:
+    return [
+        text.strip()
+        for text in page.locator("#op-rows tr:not(.space) td:first-child .note").all_inner_texts()
+    ]
+
+
+def test_ops_are_filtered_and_sorted_and_the_fragment_keeps_it(open_report: Open, full: Audit) -> None:
+    page = open_report(full).page
+    assert page.locator("#op-count").inner_text() == "90 of 90 ops"
+    page.locator("#op-family").select_option("matmul")
+    page.locator("#op-phase").select_option("forward")
+    assert page.locator("#op-count").inner_text() == "30 of 90 ops"
+    page.locator("[data-op-sort=flops]").click()
+    assert _ops(page)[0] == "forward · matmul · net.py:59"  # the last even row below 60
+    assert "family=matmul" in page.url and "opsort=-flops" in page.url
+    page.reload()
+    assert _ops(page)[0] == "forward · matmul · net.py:59"
+    page.locator("#op-search").fill("no such op")
+    assert page.locator("#op-count").inner_text() == "0 of 90 ops"
+
+
+def test_what_overflowed_sorts_first_and_unknown_last(open_report: Open, full: Audit) -> None:
+    page = open_report(full).page
+    page.locator("[data-op-sort=fp16_error]").click()
+    first = page.locator("#op-rows tr:not(.space)").first
+    assert "net.py:60" in first.inner_text() and "non-finite" in first.inner_text()
+    page.locator("[data-op-sort=bf16_error]").click()
+    page.locator("#op-view").evaluate("view => { view.scrollTop = view.scrollHeight; }")
+    page.get_by_text("backward · add · net.py:90").wait_for()
+
+
+def test_ten_thousand_ops_stay_few_nodes_and_a_small_file(
+    open_report: Open, many_ops: Audit, tmp_path: Any
+) -> None:
+    opened = open_report(many_ops)
+    page = opened.page
+    assert (tmp_path / "report.html").stat().st_size < 1_500_000
+    assert page.evaluate(NODES) < 2500
+    page.locator("#op-view").evaluate("view => { view.scrollTop = view.scrollHeight; }")
+    page.get_by_text("net.py:10000").wait_for()
+    assert page.locator("#op-rows tr").count() < 60
+    assert opened.complaints == []
+
+
+def test_the_filtered_ops_are_saved(open_report: Open, full: Audit) -> None:
+    page = open_report(full).page
+    page.locator("#op-search").fill("add.tensor")
+    with page.expect_download() as saved:
+        page.locator("#op-csv").click()
+    lines = saved.value.path().read_text().splitlines()
+    assert len(lines) == 46 and lines[0].startswith("op,family,phase")
+
+
+def test_the_loss_scale_is_tried_by_keyboard(open_report: Open, full: Audit) -> None:
+    page = open_report(full).page
+    if not page.locator("#scale-pick").count():
+        pytest.skip("the sample has no histogram of all gradients")
+    before = page.locator("#scale-normal").get_attribute("x")
+    page.locator("#scale-pick").focus()
+    page.keyboard.press("Home")
+    assert page.locator("#scale-said").inner_text().startswith("2⁰:")
+    assert page.locator("#scale-normal").get_attribute("x") != before
+
+
+def test_every_section_of_a_full_audit_is_there(open_report: Open, full: Audit) -> None:
+    page = open_report(full).page
+    for section in ("gate", "ops", "depth", "roofline"):
+        assert page.locator(f"section[aria-labelledby={section}]").is_visible()
+    gate = page.locator("section[aria-labelledby=gate]")
+    assert "near the limit" in gate.inner_text() and "it expired on 2020-01-01" in gate.inner_text().lower()
+    page.locator("#tree > summary").click()
+    page.locator("#tree a").first.click()
+    assert page.locator("#layer-detail").is_visible()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1400])
-def test_axe_finds_nothing(open_report: Open, audit: Audit, scheme: str, width: int) -> None:
+def test_axe_finds_nothing(open_report: Open, full: Audit, scheme: str, width: int) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-playwright-python")
-    page = open_report(audit, "#layer=blocks.1.ff.wo", width=width, color_scheme=scheme).page
+    page = open_report(full, "#layer=blocks.1.ff.wo", width=width, color_scheme=scheme).page
+    page.locator("#tree").evaluate("tree => { tree.open = true; }")
     found = axe.Axe().run(page).response["violations"]
     assert [(v["id"], [n["html"][:120] for n in v["nodes"]]) for v in found] == []
