@@ -20,6 +20,7 @@ from auditor.gate.apply import check_rules, with_policy
 from auditor.gate.checks import judge
 from auditor.gate.policy import Policy
 from auditor.judge.index import rule_names
+from auditor.numerics.autocast import remove_cuda_policy
 from auditor.pipeline import audit_subject
 from auditor.report.gate import render_gate
 from auditor.subject.inputs import as_arguments
@@ -69,6 +70,7 @@ def check(
     try:
         audit = audit_subject(_subject(model, batch, loss), request, lambda *_: None)
     finally:
+        remove_cuda_policy()
         torch.set_rng_state(state)
     audit = with_policy(audit, asked, datetime.date.today())
     gate = judge(audit, asked, name, None, cached=False)

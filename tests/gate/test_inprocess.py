@@ -33,6 +33,8 @@ def test_a_model_that_meets_the_policy_is_left_as_it_was() -> None:
     assert audit.gate is not None and audit.gate.outcome == "pass"
     assert audit.subject.loss_kind == "user" and audit.subject.model_type == "Net"
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    with torch.autocast("cpu", dtype=torch.bfloat16):  # CUDA's lists would make it float32
+        assert torch.ones(2, dtype=torch.bfloat16).pow(2).dtype == torch.bfloat16
     assert torch.equal(state, torch.get_rng_state()) and all(p.grad is None for p in model.parameters())
 
 
