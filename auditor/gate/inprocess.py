@@ -21,10 +21,11 @@ from auditor.gate.checks import judge
 from auditor.gate.policy import Policy
 from auditor.judge.index import rule_names
 from auditor.numerics.autocast import remove_cuda_policy
+from auditor.numerics.twins import widened
 from auditor.pipeline import audit_subject
 from auditor.report.gate import render_gate
 from auditor.subject.inputs import as_arguments
-from auditor.subject.load import Subject, loss_caller, widen, widened
+from auditor.subject.load import Subject, loss_caller, widen
 from auditor.subject.request import AuditRequest
 
 

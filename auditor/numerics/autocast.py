@@ -156,7 +156,7 @@ def install_cuda_policy() -> None:
 def remove_cuda_policy() -> None:
     """Give `torch.autocast("cpu")` its own lists back, in a process that goes on to train."""
     while _registrations:
-        _registrations.pop()._destroy()
+        _registrations.pop()._destroy()  # type: ignore[no-untyped-call]
 
 
 @contextmanager
