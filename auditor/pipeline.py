@@ -53,11 +53,15 @@ Progress = Callable[[str, int, int], None]
 
 def audit(request: AuditRequest, progress: Progress) -> Audit:
     """Run the whole audit of `request` in this process. Raises AuditError."""
-    started = time.monotonic()
     progress("loading the model", 0, 1)
+    return audit_subject(load_subject(request), request, progress)
+
+
+def audit_subject(subject: Subject, request: AuditRequest, progress: Progress) -> Audit:
+    """Audit a model that is loaded already; `request` says the rest. Raises AuditError."""
+    started = time.monotonic()
     device, target = choose_device(request.target)
     rules = rules_with(request.rules)
-    subject = load_subject(request)
     if not subject.batches:
         return audit_without_inputs(
             request, subject, target, rules, __version__, environment_of(request, started)

@@ -153,6 +153,12 @@ def install_cuda_policy() -> None:
             library.impl(name.removeprefix("aten::"), torch.library.fallthrough_kernel, "AutocastCPU")
 
 
+def remove_cuda_policy() -> None:
+    """Give `torch.autocast("cpu")` its own lists back, in a process that goes on to train."""
+    while _registrations:
+        _registrations.pop()._destroy()  # type: ignore[no-untyped-call]
+
+
 @contextmanager
 def cuda_autocast(dtype: torch.dtype, refused: Callable[[str, str], None]) -> Iterator[None]:
     """A forward pass under CUDA's autocast policy; `refused(op, why)` hears of ops autocast refuses,

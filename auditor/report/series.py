@@ -156,7 +156,7 @@ def roofline(audit: Audit) -> Roofline | None:
         dots=tuple(dots),
         intensities=tuple(
             Tick(x(10.0**k), f"{10.0**k:g}", "start" if k == -2 else "end" if k == 4 else "middle")
-            for k in range(-2, 5)
+            for k in range(-2, 5, 2)
         ),
         rates=tuple(Tick(y(10.0**k), f"{10.0 ** (k - 12):g} TF/s") for k in range(bottom, top + 1)),
         description=f"In FP32 {waiting} of these {len(dots)} layers wait for memory, "

@@ -46,7 +46,7 @@ def _given(module: ModuleType, request: AuditRequest) -> tuple[tuple[Arguments, 
     if offered is None:
         return (), "none"
     value = guarded(offered, "example_inputs()", request.model) if callable(offered) else offered
-    return (_arguments(value),), "example_inputs()"
+    return (as_arguments(value),), "example_inputs()"
 
 
 def _stressed(batch: Arguments, factor: float) -> Arguments:
@@ -62,7 +62,7 @@ def _stressed(batch: Arguments, factor: float) -> Arguments:
     return scaled
 
 
-def _arguments(value: Any) -> Arguments:
+def as_arguments(value: Any) -> Arguments:
     if isinstance(value, torch.Tensor):
         return (value,), {}
     if isinstance(value, Mapping):

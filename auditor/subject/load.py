@@ -66,7 +66,7 @@ def load_subject(request: AuditRequest) -> Subject:
             where=request.model,
             next_step="materialise them (model.to_empty and an initialisation, or --checkpoint)",
         )
-    built_in = _widen(model)
+    built_in = widen(model)
     if built_in is not None:
         batches = tuple(tree_map_only(torch.Tensor, widened, batch) for batch in batches)
     if request.training is not None:
@@ -81,7 +81,7 @@ def load_subject(request: AuditRequest) -> Subject:
     return Subject(
         model=model,
         batches=batches,
-        loss=_loss_caller(loss) if callable(loss) and not isinstance(loss, type) else None,
+        loss=loss_caller(loss) if callable(loss) and not isinstance(loss, type) else None,
         loss_scale=float(scale) if isinstance(scale, (int, float)) and not isinstance(scale, bool) else None,
         optimizer=optimizer,
         optimizer_line=optimizer_line,
@@ -181,7 +181,7 @@ def _as_model(value: Any, name: str, path: str) -> tuple[nn.Module, str]:
     return model, f"{name}()"
 
 
-def _widen(model: nn.Module) -> str | None:
+def widen(model: nn.Module) -> str | None:
     """Widen 16-bit parameters and buffers to float32 in place; the dtype they came in, None if in none."""
     low = [p.dtype for p in model.parameters() if p.dtype in (torch.float16, torch.bfloat16)]
     if not low:
@@ -207,7 +207,7 @@ def _find_optimizer(
     return optimizer, code.co_firstlineno if code is not None else None
 
 
-def _loss_caller(loss: Callable[..., Any]) -> Callable[[Any, Arguments], Any]:
+def loss_caller(loss: Callable[..., Any]) -> Callable[[Any, Arguments], Any]:
     """loss(output) or loss(output, *inputs), as the function's signature asks."""
     try:
         parameters = inspect.signature(loss).parameters.values()
