@@ -17,6 +17,7 @@ from auditor.errors import AuditError
 _COMMANDS = {
     "audit": "audit a model (the default command)",
     "devices": "list the GPUs of the catalogue",
+    "lint": "look for mixed-precision faults in a training script",
     "rules": "list the rules",
     "schema": "print the JSON schema of audit.json",
 }
@@ -66,6 +67,7 @@ def cli() -> None:
     \b
     ampaudit model.py                     audit a file offering build_model() and example_inputs()
     ampaudit model.py:Net --input 8x3x224x224
+    ampaudit lint train.py                faults in a training script, read and never run
     ampaudit audit --help                 all options of the audit
 
     Exit status: 0 passes, 1 the audit failed the model, 2 wrong use, 3 the model could not be loaded or run,

@@ -78,6 +78,11 @@ VOCABULARY: dict[str, Fact] = {
     # refusals
     "refused_by": Fact("", "autocast, no-half-kernel, dtype-mismatch, constant, or error"),
     "refusal": Fact("", "the error text"),
+    # a fault in a training script's source
+    "fault": Fact("", "kind of fault the source shows; its rule has the same name"),
+    "proven": Fact(False, "the source shows it beyond doubt"),
+    "named": Fact("", "what the fault is about, as the source calls it"),
+    "beside": Fact("", "the other object or line of the fault"),
     # tensor cores
     "product": Fact(False, "a matrix product or convolution"),
     "misaligned": Fact("", "dimensions that keep tensor cores from their rate"),
