@@ -59,13 +59,22 @@ def score(folder: Path) -> dict[str, Any]:
     }
 
 
+def _worse(now: dict[str, Any], before: dict[str, Any]) -> bool:
+    lost = any(before[k] and not now[k] for k in ("found", "localised"))
+    return lost or now["alarms"] > before["alarms"]
+
+
 def main(arguments: list[str]) -> int:
-    names = [a for a in arguments if not a.startswith("--")] or sorted(p.name for p in ROOT.iterdir() if p.is_dir())
+    names = [a for a in arguments if not a.startswith("--")] or sorted(
+        p.name for p in ROOT.iterdir() if p.is_dir()
+    )
     scores = {name: score(ROOT / name) for name in names}
     faults = {n: s for n, s in scores.items() if not s["clean"]}
     for name, s in scores.items():
         if name in faults and not s["localised"]:
-            print(f"{'MISPLACED' if s['found'] else 'MISSED'} {name}: said {', '.join(s['said']) or 'nothing'}")
+            print(
+                f"{'MISPLACED' if s['found'] else 'MISSED'} {name}: said {', '.join(s['said']) or 'nothing'}"
+            )
         if s["alarms"]:
             print(f"FALSE ALARM {name}: {', '.join(s['alarms'])}")
     print(
@@ -73,16 +82,16 @@ def main(arguments: list[str]) -> int:
         f"localised {sum(s['localised'] for s in faults.values())}/{len(faults)}, "
         f"false alarms on {sum(bool(s['alarms']) for s in scores.values())} of {len(scores)} cases"
     )
-    kept = {n: {"found": s["found"], "localised": s["localised"], "alarms": len(s["alarms"])} for n, s in scores.items()}
+    kept = {
+        n: {"found": s["found"], "localised": s["localised"], "alarms": len(s["alarms"])}
+        for n, s in scores.items()
+    }
     if "--rebase" in arguments:
         BASELINE.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     if "--baseline" not in arguments:
         return 0
     before = json.loads(BASELINE.read_text(encoding="utf-8"))
-    worse = [
-        n for n, s in kept.items() if n in before
-        and ((before[n]["found"], before[n]["localised"]) > (s["found"], s["localised"]) or s["alarms"] > before[n]["alarms"])
-    ]  # fmt: skip
+    worse = [n for n, s in kept.items() if n in before and _worse(s, before[n])]
     for name in worse:
         print(f"WORSE {name}")
     return 1 if worse else 0

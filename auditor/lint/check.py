@@ -38,7 +38,9 @@ def check_file(path: Path, rules: Sequence[Rule]) -> Checked:
 def check_text(text: str | bytes, path: str, rules: Sequence[Rule]) -> Checked:
     script = parse(text, path)
     faults = dict.fromkeys((*protocol_faults(script), *pattern_faults(script)))
-    lines = text.decode("utf-8", errors="replace").splitlines() if isinstance(text, bytes) else text.splitlines()
+    lines = (
+        text.decode("utf-8", errors="replace").splitlines() if isinstance(text, bytes) else text.splitlines()
+    )
     found: dict[tuple[str, int], Finding] = {}
     for fault in faults:
         for rule in rules:

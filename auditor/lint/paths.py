@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from auditor.lint.script import Function, Script, called, arguments, key, keyword, is_false, method, receiver
+from auditor.lint.script import Function, Script, arguments, called, is_false, key, keyword, method, receiver
 
 _MOST = 128  # paths of one loop; more are left out, and nothing is concluded from their absence
 _DEPTH = 4  # calls followed into the file's own functions
@@ -41,10 +41,7 @@ class Walker:
     def __init__(self, script: Script) -> None:
         self.script = script
         self.scaled: set[str] = {
-            name
-            for name, values in script.values.items()
-            for value in values
-            if self._scale_call(value)
+            name for name, values in script.values.items() for value in values if self._scale_call(value)
         }
 
     def _scale_call(self, node: ast.AST) -> str:
@@ -61,7 +58,9 @@ class Walker:
         name = key(node)
         return names.get(name, name)
 
-    def _block(self, body: list[ast.stmt], paths: list[Path], names: dict[str, str], depth: int) -> list[Path]:
+    def _block(
+        self, body: list[ast.stmt], paths: list[Path], names: dict[str, str], depth: int
+    ) -> list[Path]:
         for statement in body:
             live = [p for p in paths if not p.ended]
             done = [p for p in paths if p.ended]
@@ -86,7 +85,10 @@ class Walker:
             if isinstance(node, ast.Return) and node.value is not None:
                 paths = self._expressions(node.value, paths, names, depth)
             return [
-                p if p.ended else replace(p, events=(*p.events, Event("leave", node, what=ended)), ended=ended) for p in paths
+                p
+                if p.ended
+                else replace(p, events=(*p.events, Event("leave", node, what=ended)), ended=ended)
+                for p in paths
             ]
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             return paths
@@ -132,7 +134,8 @@ class Walker:
         optimizers = bool(over and over in self.script.owners)
         inner = {**names, target: over} if optimizers else names
         if not optimizers and any(
-            isinstance(n, ast.Call) and method(n) == "update" and key(receiver(n)) in self.script.scalers for n in ast.walk(node)
+            isinstance(n, ast.Call) and method(n) == "update" and key(receiver(n)) in self.script.scalers
+            for n in ast.walk(node)
         ):
             return [replace(p, events=(*p.events, Event("opaque", node))) for p in paths]
         ran = self._block(node.body, paths, inner, depth)
@@ -153,7 +156,11 @@ class Walker:
                     live = [p for p in paths if not p.ended]
                     ran = self._block(function.body, live, passed, depth + 1)
                     paths = [p for p in paths if p.ended] + [
-                        replace(p, ended="", events=tuple(e for e in p.events if e.kind != "leave" or e.what == "raise"))
+                        replace(
+                            p,
+                            ended="",
+                            events=tuple(e for e in p.events if e.kind != "leave" or e.what == "raise"),
+                        )
                         if p.ended == "return"
                         else p
                         for p in ran
@@ -190,7 +197,11 @@ class Walker:
         scalers = self.script.scalers
         first = node.args[0] if node.args else None
         if called_as in ("backward", "manual_backward"):
-            loss = owner if called_as == "backward" and not self.script.dotted(owner).startswith("torch.") else first
+            loss = (
+                owner
+                if called_as == "backward" and not self.script.dotted(owner).startswith("torch.")
+                else first
+            )
             scaler = self._scaler_of(loss, names)
             yield Event("scaled", node, scaler) if scaler else Event("backward", node)
         elif who in scalers and called_as == "unscale_":
@@ -203,7 +214,9 @@ class Walker:
             yield Event("plain_step", node, who)
         elif called_as == "zero_grad" and is_false(keyword(node, "set_to_none")):
             yield Event("zero_kept", node, who)
-        elif called_as in _CLIPS or (isinstance(node.func, ast.Name) and self.script.dotted(node.func).rpartition(".")[2] in _CLIPS):
+        elif called_as in _CLIPS or (
+            isinstance(node.func, ast.Name) and self.script.dotted(node.func).rpartition(".")[2] in _CLIPS
+        ):
             torch_clip = self.script.dotted(node.func).startswith("torch.") or who in self.script.models
             if torch_clip:
                 of = first if not (who in self.script.models and called_as == "clip_grad_norm_") else owner
@@ -211,9 +224,7 @@ class Walker:
                 yield Event("clip", node, self._named(inner, names) if inner is not None else who)
         elif called_as in ("clamp_", "clip_") and _is_grad(owner):
             yield Event("clip", node)
-        elif called_as in ("div_", "mul_", "copy_") and _is_grad(owner):
-            yield Event("write", node)
-        elif isinstance(node.func, ast.Attribute) and "_foreach_" in node.func.attr:
+        elif _writes_gradients(node, called_as, owner):
             yield Event("write", node)
 
     def _scaler_of(self, loss: ast.AST | None, names: dict[str, str]) -> str:
@@ -230,8 +241,9 @@ class Walker:
         return ""
 
 
-_NO_FORWARD = frozenset(
-    "parameters named_parameters train eval zero_grad state_dict load_state_dict to cuda modules requires_grad_ no_sync".split()
+_NO_FORWARD = (
+    *("parameters", "named_parameters", "train", "eval", "zero_grad", "state_dict", "load_state_dict"),
+    *("to", "cuda", "modules", "requires_grad_", "no_sync"),
 )
 
 
@@ -241,13 +253,20 @@ def _is_grad(node: ast.AST | None) -> bool:
     return isinstance(node, ast.Attribute) and node.attr == "grad"
 
 
+def _writes_gradients(call: ast.Call, called_as: str, owner: ast.AST | None) -> bool:
+    in_place = called_as in ("div_", "mul_", "copy_") and _is_grad(owner)
+    return in_place or (isinstance(call.func, ast.Attribute) and "_foreach_" in call.func.attr)
+
+
 def _condition(test: ast.expr) -> tuple[str, bool]:
     """The text of a condition and whether it is turned round: `not x` is x turned."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         text, turned = _condition(test.operand)
         return text, not turned
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
-        swapped = {ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}.get(type(test.ops[0]))
+        swapped = {ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}.get(
+            type(test.ops[0])
+        )
         if isinstance(test.ops[0], (ast.IsNot, ast.NotEq)) and swapped:
             return ast.unparse(ast.Compare(test.left, [swapped()], test.comparators)), True
     return ast.unparse(test), False
@@ -263,4 +282,3 @@ def _inside_out(node: ast.AST) -> Iterator[ast.AST]:
 
 def _is_generator(function: Function) -> bool:
     return any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(function))
-

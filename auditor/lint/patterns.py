@@ -6,9 +6,22 @@ import ast
 from collections.abc import Iterator
 
 from auditor.lint.protocol import Fault
-from auditor.lint.script import Script, arguments, called, is_false, key, keyword, method, receiver
+from auditor.lint.script import (
+    Script,
+    arguments,
+    called,
+    is_false,
+    key,
+    keyword,
+    line_of,
+    method,
+    receiver,
+)
 
-_PRODUCTS = frozenset("mm matmul bmm addmm linear einsum baddbmm conv1d conv2d conv3d addmv mv".split())
+_PRODUCTS = (
+    *("mm", "matmul", "bmm", "addmm", "baddbmm", "addmv", "mv", "linear", "einsum"),
+    *("conv1d", "conv2d", "conv3d"),
+)
 
 
 def pattern_faults(script: Script) -> Iterator[Fault]:
@@ -23,7 +36,11 @@ def pattern_faults(script: Script) -> Iterator[Fault]:
 def _used(script: Script) -> set[str]:
     """Scalers that scale a loss here and are not switched off."""
     scaling = {key(receiver(c)) for c in script.calls if method(c) == "scale"}
-    return {s for s, c in script.scalers.items() if s in scaling and (c is None or not is_false(keyword(c, "enabled")))}
+    return {
+        s
+        for s, c in script.scalers.items()
+        if s in scaling and (c is None or not is_false(keyword(c, "enabled")))
+    }
 
 
 def _deprecated(script: Script) -> Iterator[Fault]:
@@ -32,7 +49,12 @@ def _deprecated(script: Script) -> Iterator[Fault]:
     for call in script.calls:
         name = script.dotted(call.func)
         module, _, last = name.rpartition(".")
-        old = ("torch.cuda.amp", "torch.cpu.amp", "torch.cuda.amp.autocast_mode", "torch.cuda.amp.grad_scaler")
+        old = (
+            "torch.cuda.amp",
+            "torch.cpu.amp",
+            "torch.cuda.amp.autocast_mode",
+            "torch.cuda.amp.grad_scaler",
+        )
         if module in old and last in ("autocast", "GradScaler") and call.lineno not in seen:
             seen.add(call.lineno)
             new = "torch.autocast" if last == "autocast" else "torch.amp.GradScaler"
@@ -90,14 +112,20 @@ def _casts_to_half(script: Script, call: ast.Call) -> bool:
 
 def _half_weights(script: Script) -> Iterator[Fault]:
     used = _used(script)
-    steps = {key(c.args[0]) for c in script.calls if method(c) == "step" and key(receiver(c)) in used and c.args}
+    steps = {
+        key(c.args[0]) for c in script.calls if method(c) == "step" and key(receiver(c)) in used and c.args
+    }
     trained = set().union(*(script.owners.get(s, set()) for s in steps)) if steps else set()
     first = min((c.lineno for c in script.calls if method(c) == "step"), default=0)
     for call, model in _half_casts(script):
         undone = any(method(c) == "float" and key(receiver(c)) == model for c in script.calls)
         if model in trained and not undone and not script.guards(call):
             scope = script.function_of(call)
-            stepping = {script.function_of(c) for c in script.calls if method(c) == "step" and key(receiver(c)) in used}
+            stepping = {
+                script.function_of(c)
+                for c in script.calls
+                if method(c) == "step" and key(receiver(c)) in used
+            }
             if scope not in stepping or call.lineno < first:
                 yield Fault("half-weights-with-scaler", call.lineno, model, sorted(used)[0])
 
@@ -109,15 +137,18 @@ def _gradient_norm(script: Script) -> Iterator[Fault]:
         return
     for node in ast.walk(script.tree):
         squared: ast.AST | None = None
+        times = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)
         if isinstance(node, ast.Call) and method(node) in ("pow", "square"):
-            squared = node.args[0] if script.dotted(receiver(node)) == "torch" and node.args else receiver(node)
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
-            squared = node.left
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and ast.unparse(node.left) == ast.unparse(node.right):
+            squared = (
+                node.args[0] if script.dotted(receiver(node)) == "torch" and node.args else receiver(node)
+            )
+        elif isinstance(node, ast.BinOp) and (
+            isinstance(node.op, ast.Pow) or (times and ast.unparse(node.left) == ast.unparse(node.right))
+        ):
             squared = node.left
         of = _gradient_of(squared)
         if of and _comes_from(script, node, of, half, 3):
-            yield Fault("gradient-norm-in-half", node.lineno, of)
+            yield Fault("gradient-norm-in-half", line_of(node), of)
 
 
 def _gradient_of(node: ast.AST | None) -> str:
@@ -151,7 +182,12 @@ def _comes_from(script: Script, at: ast.AST, name: str, models: set[str], depth:
 
 
 def _parameters_of(script: Script, at: ast.AST, source: ast.expr, models: set[str], depth: int) -> bool:
-    if any(isinstance(n, ast.Call) and method(n) in ("parameters", "named_parameters") and key(receiver(n)) in models for n in ast.walk(source)):
+    if any(
+        isinstance(n, ast.Call)
+        and method(n) in ("parameters", "named_parameters")
+        and key(receiver(n)) in models
+        for n in ast.walk(source)
+    ):
         return True
     name = key(source)
     scope = script.function_of(at)
@@ -163,7 +199,8 @@ def _parameters_of(script: Script, at: ast.AST, source: ast.expr, models: set[st
                 if parameter == name and _parameters_of(script, call, value, models, depth - 1):
                     return True
     return any(
-        not (isinstance(v, ast.ListComp) and key(v.generators[0].iter) == name) and _parameters_of(script, at, v, models, depth - 1)
+        not (isinstance(v, ast.ListComp) and key(v.generators[0].iter) == name)
+        and _parameters_of(script, at, v, models, depth - 1)
         for v in script.values.get(name, [])
         if script.function_of(v) is scope
     )
@@ -178,16 +215,25 @@ def _penalty(script: Script) -> Iterator[Fault]:
         if not script.dotted(call.func).endswith("autograd.grad") or graph is None or is_false(graph):
             continue
         outputs = keyword(call, "outputs") or (call.args[0] if call.args else None)
-        if outputs is None or any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mult) for n in ast.walk(outputs)):
+        if outputs is None or any(
+            isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mult) for n in ast.walk(outputs)
+        ):
             continue
         values = [outputs, *_local(script, call, outputs)]
         if any(isinstance(n, ast.Call) and method(n) == "scale" for v in values for n in ast.walk(v)):
             continue
         made = values[-1] if len(values) > 1 else call
         region = script.region(made)
-        regions = [region] if region is not None else [r for r in _callers_regions(script, made) if r is not None]
+        regions = (
+            [region] if region is not None else [r for r in _callers_regions(script, made) if r is not None]
+        )
         if any(script.autocast_dtype(r) == "float16" for r in regions):
-            yield Fault("gradient-penalty-unscaled", call.lineno, key(outputs) or "the output", sorted(_used(script))[0])
+            yield Fault(
+                "gradient-penalty-unscaled",
+                call.lineno,
+                key(outputs) or "the output",
+                sorted(_used(script))[0],
+            )
 
 
 def _callers_regions(script: Script, node: ast.AST) -> list[ast.Call | None]:
@@ -198,33 +244,50 @@ def _callers_regions(script: Script, node: ast.AST) -> list[ast.Call | None]:
 def _local(script: Script, at: ast.AST, node: ast.AST) -> list[ast.expr]:
     """The values the function gives a name before this line, the last one last."""
     scope = script.function_of(at)
-    found = [v for v in script.values.get(key(node), []) if script.function_of(v) is scope and v.lineno <= at.lineno]  # type: ignore[attr-defined]
+    found = [
+        v
+        for v in script.values.get(key(node), [])
+        if script.function_of(v) is scope and v.lineno <= line_of(at)
+    ]
     return sorted(found, key=lambda v: v.lineno)
 
 
 def _custom_function(script: Script) -> Iterator[Fault]:
-    """An autograd.Function whose backward multiplies, without custom_fwd, in a file that runs FP16 autocast."""
+    """An autograd.Function whose backward multiplies, without custom_fwd, beside autocast regions."""
     regions = [c for c in script.calls if script.autocast(c) and script.autocast_dtype(c) != "off"]
     if not regions:
         return
     for node in ast.walk(script.tree):
-        if not isinstance(node, ast.ClassDef) or not any(script.dotted(b).endswith("autograd.Function") for b in node.bases):
+        if not isinstance(node, ast.ClassDef) or not any(
+            script.dotted(b).endswith("autograd.Function") for b in node.bases
+        ):
             continue
         methods = {f.name: f for f in node.body if isinstance(f, ast.FunctionDef)}
         forward, backward = methods.get("forward"), methods.get("backward")
         applied = [c for c in script.calls if method(c) == "apply" and key(receiver(c)) == node.name]
-        applied += [c for c in script.calls if isinstance(script.value(key(c.func)), ast.Attribute) and ast.unparse(script.value(key(c.func))) == f"{node.name}.apply"]  # type: ignore[arg-type]
+        applied += [c for c in script.calls if key(script.value(key(c.func))) == f"{node.name}.apply"]
         if forward is None or backward is None or not applied:
             continue
         if all((r := script.region(c)) is not None and script.autocast_dtype(r) == "off" for c in applied):
             continue
-        decorated = any("custom_" in ast.unparse(d) or script.autocast(d) for f in (forward, backward) for d in f.decorator_list)
-        inside = any(isinstance(n, ast.Call) and script.autocast(n) for f in (forward, backward) for n in ast.walk(f))
+        decorated = any(
+            "custom_" in ast.unparse(d) or script.autocast(d)
+            for f in (forward, backward)
+            for d in f.decorator_list
+        )
+        inside = any(
+            isinstance(n, ast.Call) and script.autocast(n) for f in (forward, backward) for n in ast.walk(f)
+        )
         if decorated or inside or not _multiplies(script, backward):
             continue
         saves = any(isinstance(n, ast.Attribute) and n.attr == "saved_tensors" for n in ast.walk(backward))
         first = forward.decorator_list[0] if forward.decorator_list else forward
-        yield Fault("custom-function-without-custom-fwd", first.lineno, node.name, proven=saves and _multiplies(script, forward))
+        yield Fault(
+            "custom-function-without-custom-fwd",
+            first.lineno,
+            node.name,
+            proven=saves and _multiplies(script, forward),
+        )
 
 
 def _multiplies(script: Script, function: ast.AST) -> bool:
@@ -243,14 +306,22 @@ def _loss_outside(script: Script) -> Iterator[Fault]:
         calls = [c for item in node.items if (c := script.autocast(item.context_expr))]
         if not calls or script.autocast_dtype(calls[-1]) != "float16":
             continue
-        outputs = {
-            key(t) for s in ast.walk(node) if isinstance(s, ast.Assign) and isinstance(s.value, ast.Call) and key(s.value.func) in script.models
-            for t in s.targets
-        } - {""}  # fmt: skip
+        runs = [
+            s
+            for s in ast.walk(node)
+            if isinstance(s, ast.Assign)
+            and isinstance(s.value, ast.Call)
+            and key(s.value.func) in script.models
+        ]
+        outputs = {key(t) for s in runs for t in s.targets} - {""}
         scope = script.function_of(node)
         end = node.end_lineno or node.lineno
         half = set(outputs)
-        later = [s for s in ast.walk(scope) if isinstance(s, ast.Assign) and s.lineno > end and script.region(s) is None]
+        later = [
+            s
+            for s in ast.walk(scope)
+            if isinstance(s, ast.Assign) and s.lineno > end and script.region(s) is None
+        ]
         for s in sorted(later, key=lambda s: s.lineno):
             names = {key(n) for n in ast.walk(s.value) if isinstance(n, ast.Name)} & half
             target = key(s.targets[0])
@@ -275,33 +346,35 @@ def _to_their_dtype(node: ast.AST, outputs: set[str]) -> bool:
 
 def _all_half(node: ast.AST, half: set[str]) -> bool:
     """No cast to float32, and every tensor subtracted, added or multiplied is known to be half."""
-    if any(isinstance(n, ast.Call) and method(n) in ("float", "double", "to", "item") for n in ast.walk(node)):
+    if any(
+        isinstance(n, ast.Call) and method(n) in ("float", "double", "to", "item") for n in ast.walk(node)
+    ):
         return False
     for n in ast.walk(node):
         if isinstance(n, ast.BinOp) and isinstance(n.op, (ast.Sub, ast.Add, ast.Mult)):
             for side in (n.left, n.right):
-                if isinstance(side, ast.Name) and side.id not in half and not _scalar_name(n, side):
+                if isinstance(side, ast.Name) and side.id not in half:
                     return False
                 if isinstance(side, (ast.Subscript, ast.Attribute)) and key(side):
                     return False
     return True
 
 
-def _scalar_name(_: ast.AST, __: ast.Name) -> bool:
-    return False
-
-
 def _squares_and_sums(node: ast.AST) -> bool:
     squares = any(
-        (isinstance(n, ast.BinOp) and isinstance(n.op, ast.Pow)) or (isinstance(n, ast.Call) and (method(n) in ("pow", "square", "exp")))
+        (isinstance(n, ast.BinOp) and isinstance(n.op, ast.Pow))
+        or (isinstance(n, ast.Call) and (method(n) in ("pow", "square", "exp")))
         for n in ast.walk(node)
     )
-    return squares and any(isinstance(n, ast.Call) and method(n) in ("sum", "mean", "norm") for n in ast.walk(node))
+    return squares and any(
+        isinstance(n, ast.Call) and method(n) in ("sum", "mean", "norm") for n in ast.walk(node)
+    )
 
 
 def _no_grad_block(script: Script, node: ast.AST) -> bool:
     return isinstance(node, ast.With) and any(
-        script.dotted(i.context_expr.func if isinstance(i.context_expr, ast.Call) else i.context_expr) in ("torch.no_grad", "torch.inference_mode")
+        script.dotted(i.context_expr.func if isinstance(i.context_expr, ast.Call) else i.context_expr)
+        in ("torch.no_grad", "torch.inference_mode")
         for i in node.items
     )
 
@@ -313,12 +386,25 @@ def _no_grad_in_region(script: Script) -> Iterator[Fault]:
         if not isinstance(region, ast.With):
             continue
         calls = [c for item in region.items if (c := script.autocast(item.context_expr))]
-        if not calls or is_false(keyword(calls[-1], "cache_enabled")) or script.autocast_dtype(calls[-1]) == "off":
+        if (
+            not calls
+            or is_false(keyword(calls[-1], "cache_enabled"))
+            or script.autocast_dtype(calls[-1]) == "off"
+        ):
             continue
         if _no_grad_block(script, region):
             continue
-        inner = {id(n) for b in ast.walk(region) if isinstance(b, ast.With) and b is not region and any(script.autocast(i.context_expr) for i in b.items) for n in ast.walk(b)}
-        clears = any(isinstance(n, ast.Call) and method(n) == "clear_autocast_cache" for n in ast.walk(region))
+        inner = {
+            id(n)
+            for b in ast.walk(region)
+            if isinstance(b, ast.With)
+            and b is not region
+            and any(script.autocast(i.context_expr) for i in b.items)
+            for n in ast.walk(b)
+        }
+        clears = any(
+            isinstance(n, ast.Call) and method(n) == "clear_autocast_cache" for n in ast.walk(region)
+        )
         if clears:
             continue
         quiet: list[tuple[str, ast.AST, set[int]]] = []
@@ -328,7 +414,10 @@ def _no_grad_in_region(script: Script) -> Iterator[Fault]:
                 quiet += [(m, block, inside) for m in _runs(script, block)]
             elif isinstance(block, ast.Call) and id(block) not in inner:
                 function = called(script, block)
-                if function and any("no_grad" in ast.unparse(d) or "inference_mode" in ast.unparse(d) for d in function.decorator_list):
+                if function and any(
+                    "no_grad" in ast.unparse(d) or "inference_mode" in ast.unparse(d)
+                    for d in function.decorator_list
+                ):
                     passed = {p: key(v) for p, v in arguments(script, block)}
                     quiet += [(passed.get(m, m), block, {id(block)}) for m in _runs(script, function)]
         told = set()
@@ -336,13 +425,17 @@ def _no_grad_in_region(script: Script) -> Iterator[Fault]:
             if id(block) in told:
                 continue
             after = [
-                c for c in ast.walk(region) if isinstance(c, ast.Call) and key(c.func) == model and id(c) not in inside and id(c) not in inner
-                and c.lineno >= block.lineno  # type: ignore[attr-defined]
+                c
+                for c in ast.walk(region)
+                if isinstance(c, ast.Call)
+                and key(c.func) == model
+                and id(c) not in inside | inner
+                and c.lineno >= line_of(block)
                 and not any(_no_grad_block(script, a) for a in script.ancestors(c))
-            ]  # fmt: skip
+            ]
             if after:
                 told.add(id(block))
-                yield Fault("no-grad-pass-in-same-autocast", block.lineno, model)  # type: ignore[attr-defined]
+                yield Fault("no-grad-pass-in-same-autocast", line_of(block), model)
 
 
 def _runs(script: Script, node: ast.AST) -> set[str]:
@@ -358,21 +451,35 @@ def _replaced(script: Script) -> Iterator[Fault]:
         if isinstance(node, ast.Call) and method(node) in ("nan_to_num", "nan_to_num_"):
             over = node.args[0] if script.dotted(receiver(node)) == "torch" and node.args else receiver(node)
             parent = script.parents.get(node)
-            stored = isinstance(parent, ast.Assign) and any(isinstance(t, ast.Attribute) and _is_gradient(t) for t in parent.targets)
-            copied = isinstance(parent, ast.Call) and method(parent) == "copy_" and _is_gradient(receiver(parent))
+            stored = isinstance(parent, ast.Assign) and any(
+                isinstance(t, ast.Attribute) and _is_gradient(t) for t in parent.targets
+            )
+            copied = (
+                isinstance(parent, ast.Call) and method(parent) == "copy_" and _is_gradient(receiver(parent))
+            )
             hit = stored or copied or (method(node).endswith("_") and _is_gradient(over))
-        elif isinstance(node, ast.Assign) and any(isinstance(t, ast.Subscript) and _is_gradient(t.value) and _asks_finite(t.slice) for t in node.targets):
+        elif isinstance(node, ast.Assign) and any(
+            isinstance(t, ast.Subscript) and _is_gradient(t.value) and _asks_finite(t.slice)
+            for t in node.targets
+        ):
             hit = True
-        elif isinstance(node, ast.Assign) and any(isinstance(t, ast.Attribute) and _is_gradient(t) for t in node.targets):
-            hit = isinstance(node.value, ast.Call) and method(node.value) in ("where", "masked_fill") and _asks_finite(node.value)
+        elif isinstance(node, ast.Assign) and any(
+            isinstance(t, ast.Attribute) and _is_gradient(t) for t in node.targets
+        ):
+            hit = (
+                isinstance(node.value, ast.Call)
+                and method(node.value) in ("where", "masked_fill")
+                and _asks_finite(node.value)
+            )
         elif isinstance(node, ast.Call) and method(node) == "masked_fill_" and _is_gradient(receiver(node)):
             hit = any(_asks_finite(a) for a in node.args)
         if hit:
             scope = script.function_of(node)
             unscaled = any(
-                method(c) == "unscale_" and c.lineno < node.lineno and script.function_of(c) is scope for c in script.calls
+                method(c) == "unscale_" and c.lineno < line_of(node) and script.function_of(c) is scope
+                for c in script.calls
             )
-            yield Fault("nonfinite-gradients-replaced", node.lineno, proven=not unscaled)
+            yield Fault("nonfinite-gradients-replaced", line_of(node), proven=not unscaled)
 
 
 def _is_gradient(node: ast.AST | None) -> bool:
@@ -382,7 +489,9 @@ def _is_gradient(node: ast.AST | None) -> bool:
 
 
 def _asks_finite(node: ast.AST) -> bool:
-    return any(isinstance(n, ast.Call) and method(n) in ("isnan", "isinf", "isfinite") for n in ast.walk(node))
+    return any(
+        isinstance(n, ast.Call) and method(n) in ("isnan", "isinf", "isfinite") for n in ast.walk(node)
+    )
 
 
 def _checkpoint(script: Script) -> Iterator[Fault]:
@@ -392,14 +501,23 @@ def _checkpoint(script: Script) -> Iterator[Fault]:
         return
     saves = {key(receiver(c)) for c in script.calls if method(c) == "state_dict"}
     loads = {key(receiver(c)) for c in script.calls if method(c) == "load_state_dict"}
-    resumes = [c for c in script.calls if method(c) == "load_state_dict" and key(receiver(c)) in script.owners]
+    resumes = [
+        c for c in script.calls if method(c) == "load_state_dict" and key(receiver(c)) in script.owners
+    ]
     for call in script.calls:
         if script.dotted(call.func) not in ("torch.save",) or not call.args:
             continue
         held = [call.args[0], *script.values.get(key(call.args[0]), [])]
-        states = {key(receiver(n)) for h in held for n in ast.walk(h) if isinstance(n, ast.Call) and method(n) == "state_dict"}
+        states = {
+            key(receiver(n))
+            for h in held
+            for n in ast.walk(h)
+            if isinstance(n, ast.Call) and method(n) == "state_dict"
+        }
         if states & script.owners.keys() and not saves & used:
-            yield Fault("scaler-not-in-checkpoint", call.lineno, sorted(used)[0], "save", proven=bool(resumes))
+            yield Fault(
+                "scaler-not-in-checkpoint", call.lineno, sorted(used)[0], "save", proven=bool(resumes)
+            )
     if resumes and saves & used and not loads & used:
         yield Fault("scaler-not-in-checkpoint", resumes[-1].lineno, sorted(used)[0], "load")
 
@@ -414,7 +532,11 @@ def _half_inputs(script: Script) -> Iterator[Fault]:
     same = set(trained)
     for call in script.calls:
         same |= {p for p, v in arguments(script, call) if key(v) in trained}
-        halved |= {p for p, v in arguments(script, call) if key(v) in halved or (isinstance(v, ast.Call) and v in casts)}
+        halved |= {
+            p
+            for p, v in arguments(script, call)
+            if key(v) in halved or (isinstance(v, ast.Call) and v in casts)
+        }
     for call in script.calls:
         model = key(call.func)
         if model not in same or halved or script.region(call) is not None:

@@ -1,4 +1,4 @@
-"""The GradScaler protocol as a state machine: scale, backward, unscale_, clip, step, update, once a window."""
+"""The GradScaler protocol as a state machine: scale, backward, unscale_, clip, step, update."""
 
 from __future__ import annotations
 
@@ -31,15 +31,17 @@ def protocol_faults(script: Script) -> Iterator[Fault]:
     for node in ast.walk(script.tree):
         loop = isinstance(node, (ast.For, ast.AsyncFor, ast.While))
         alone = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and id(node) not in reached
-        if loop or alone or isinstance(node, ast.Module):
-            paths = walker.iterations(node.body)
+        if isinstance(node, (ast.For, ast.AsyncFor, ast.While, ast.Module)) or alone:
+            paths = walker.iterations(node.body)  # type: ignore[attr-defined]
             if any(e.kind in ("scaled", "step") for p in paths for e in p.events):
                 yield from _of_iteration(script, node, paths, live, loop)
     yield from _never_updated(script, live)
     yield from _update_in_optimizer_loop(script, live)
 
 
-def _of_iteration(script: Script, node: ast.AST, paths: list[Path], live: set[str], loop: bool) -> Iterator[Fault]:
+def _of_iteration(
+    script: Script, node: ast.AST, paths: list[Path], live: set[str], loop: bool
+) -> Iterator[Fault]:
     everything = [e for p in paths for e in p.events]
     base = script.guards(node.body[0])  # type: ignore[attr-defined]
 
@@ -73,9 +75,8 @@ def _of_iteration(script: Script, node: ast.AST, paths: list[Path], live: set[st
                 if any(s.kind in ("step", "plain_step") for s in path.events[i:]):
                     yield Fault("clip-of-scaled-gradients", e.line, scaled, _optimizer_at(path, i))
             elif e.kind == "unscale" and e.who in live:
-                if e.what in stepped:
-                    yield Fault("unscale-out-of-turn", e.line, e.who, e.what)
-                elif e.what in unscaled and unscaled[e.what].node is not e.node:
+                again = e.what in unscaled and unscaled[e.what].node is not e.node
+                if e.what in stepped or again:
                     yield Fault("unscale-out-of-turn", e.line, e.who, e.what)
                 unscaled[e.what] = e
             elif e.kind == "plain_step" and scaled in live and plain is None and not written:
@@ -97,7 +98,11 @@ def _of_iteration(script: Script, node: ast.AST, paths: list[Path], live: set[st
                 unscaled, stepped, scaled, plain = {}, {}, "", None
             elif e.kind == "leave" and e.what in ("continue", "return") and (unscaled or stepped):
                 held = next(iter([*unscaled.values(), *stepped.values()]))
-                if (loop or e.what == "return") and _updates(everything, held.who) and i == len(path.events) - 1:
+                if (
+                    (loop or e.what == "return")
+                    and _updates(everything, held.who)
+                    and i == len(path.events) - 1
+                ):
                     yield Fault("scaler-update-missing", e.line, held.who, held.what)
                 unscaled, stepped = {}, {}
         if path.ended or not loop:
@@ -106,9 +111,9 @@ def _of_iteration(script: Script, node: ast.AST, paths: list[Path], live: set[st
             later = [s for s in everything if s.kind in ("step", "update") and s.who == held.who]
             if not later or held.what in stepped:
                 continue
-            around = _words(script.guards(held.node) - base)
             window = set().union(*(script.guards(s.node) - base for s in later))
-            if around & _words(window) or not window:
+            # Two conditions the source does not tie together may well be one at run time.
+            if not window or not script.guards(held.node) - base < window:
                 continue
             if _looks_like_a_window(window):
                 yield Fault("unscale-out-of-turn", held.line, held.who, held.what)
@@ -128,14 +133,10 @@ def _optimizer_at(path: Path, i: int) -> str:
 
 
 def _same_parameters(script: Script, optimizer: str, model: str) -> bool:
-    """Whether unscaling an optimizer reaches the parameters clipped; yes unless the source shows otherwise."""
+    """Whether unscaling an optimizer reaches the parameters clipped; no only where the source shows it."""
     owned = script.owners.get(optimizer, set())
     elsewhere = any(model in o for n, o in script.owners.items() if n != optimizer)
     return not (owned and model and model not in owned and elsewhere)
-
-
-def _words(guards: frozenset[str] | set[str]) -> set[str]:
-    return {n.id for g in guards for n in ast.walk(ast.parse(g, mode="eval")) if isinstance(n, ast.Name)}
 
 
 def _looks_like_a_window(guards: set[str]) -> bool:
@@ -159,14 +160,12 @@ def _without_gradients(script: Script, paths: list[Path], path: Path, i: int, st
 
 
 def _never_updated(script: Script, live: set[str]) -> Iterator[Fault]:
-    """step() of a scaler made in this file, with no update() in it and the scaler handed to nobody outside."""
+    """step() of a scaler made in this file, with no update() in it and handed to nobody outside."""
     for call in script.calls:
-        if method(call) == "update" and (key(receiver(call)) in live or not call.args):
-            if key(receiver(call)) in live:
-                return
-    handed = {
-        key(a) for c in script.calls if called(script, c) is None for a in (*c.args, *(k.value for k in c.keywords))
-    }
+        if method(call) == "update" and key(receiver(call)) in live:
+            return
+    outside = [c for c in script.calls if called(script, c) is None]
+    handed = {key(a) for c in outside for a in (*c.args, *(k.value for k in c.keywords))}
     for call in script.calls:
         who = key(receiver(call))
         if method(call) == "step" and who in live and call.args:
@@ -183,7 +182,10 @@ def _update_in_optimizer_loop(script: Script, live: set[str]) -> Iterator[Fault]
             if isinstance(parent, (ast.For, ast.AsyncFor)):
                 several = len(script.members.get(key(parent.iter), ())) > 1
                 steps = any(
-                    isinstance(n, ast.Call) and method(n) == "step" and n.args and key(n.args[0]) == key(parent.target)
+                    isinstance(n, ast.Call)
+                    and method(n) == "step"
+                    and n.args
+                    and key(n.args[0]) == key(parent.target)
                     for n in ast.walk(parent)
                 )
                 if several and steps:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from auditor.errors import UsageProblem
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-_OPTIMIZERS = frozenset(
-    "SGD Adam AdamW Adamax NAdam RAdam Adagrad Adadelta RMSprop Rprop ASGD LBFGS SparseAdam Adafactor Muon".split()
+_OPTIMIZERS = (
+    *("SGD", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "Adagrad", "Adadelta", "RMSprop", "Rprop", "ASGD"),
+    *("LBFGS", "SparseAdam", "Adafactor", "Muon"),
 )
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
@@ -79,7 +80,10 @@ class Script:
         if isinstance(node, ast.Name):
             bound = self.value(node.id)
             return self.autocast(bound) if isinstance(bound, ast.Call) else None
-        if isinstance(node, ast.Call) and self.dotted(node.func).rpartition(".")[2] in ("autocast", "autocast_mode"):
+        if isinstance(node, ast.Call) and self.dotted(node.func).rpartition(".")[2] in (
+            "autocast",
+            "autocast_mode",
+        ):
             name = self.dotted(node.func)
             return node if name.startswith("torch.") else None
         return None
@@ -140,6 +144,10 @@ def is_false(node: ast.AST | None) -> bool:
     return isinstance(node, ast.Constant) and node.value is False
 
 
+def line_of(node: ast.AST) -> int:
+    return int(getattr(node, "lineno", 1))
+
+
 def method(node: ast.AST) -> str:
     """The method a call calls, or ""."""
     return node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
@@ -163,7 +171,9 @@ def parse(text: str | bytes, path: str) -> Script:
             script.parents[child] = node
         if isinstance(node, ast.Import):
             for a in node.names:
-                script.imports[a.asname or a.name.partition(".")[0]] = a.name if a.asname else a.name.partition(".")[0]
+                script.imports[a.asname or a.name.partition(".")[0]] = (
+                    a.name if a.asname else a.name.partition(".")[0]
+                )
         elif isinstance(node, ast.ImportFrom) and not node.level:
             for a in node.names:
                 script.imports[a.asname or a.name] = f"{node.module}.{a.name}"
@@ -249,9 +259,9 @@ def called(script: Script, call: ast.Call) -> Function | None:
     """The function of this file that a call runs: a plain function, or a method of `self`."""
     if isinstance(call.func, ast.Name):
         return script.functions.get(call.func.id)
-    if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
-        if call.func.value.id in ("self", "cls"):
-            return script.functions.get(call.func.attr)
+    owner = receiver(call)
+    if isinstance(call.func, ast.Attribute) and isinstance(owner, ast.Name) and owner.id in ("self", "cls"):
+        return script.functions.get(call.func.attr)
     return None
 
 
@@ -271,10 +281,12 @@ def _is_optimizer(script: Script, node: ast.AST) -> bool:
     if not isinstance(node, ast.Call):
         return False
     name = script.dotted(node.func)
-    return name.rpartition(".")[2] in _OPTIMIZERS or ".optim." in f".{name}" and "lr_scheduler" not in name
+    return name.rpartition(".")[2] in _OPTIMIZERS or (".optim." in f".{name}" and "lr_scheduler" not in name)
 
 
 def _owned(call: ast.AST) -> set[str]:
     return {
-        key(receiver(n)) for n in ast.walk(call) if isinstance(n, ast.Call) and method(n) in ("parameters", "named_parameters")
+        key(receiver(n))
+        for n in ast.walk(call)
+        if isinstance(n, ast.Call) and method(n) in ("parameters", "named_parameters")
     } - {""}

@@ -22,13 +22,17 @@ def _place(finding: Finding) -> str:
     return f"{finding.file}:{finding.line}"
 
 
+def _count(things: Sequence[object], name: str) -> str:
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
+
+
 def _text(findings: Sequence[Finding], suppressed: Sequence[Suppressed], files: Sequence[str]) -> str:
     out = []
     for f in findings:
         out.append(_plain(f"{_place(f)}: {f.rule} {f.severity} {f.message}"))
         out.append(_plain(f"    fix: {f.fix}"))
     ignored = f", {len(suppressed)} ignored by comments" if suppressed else ""
-    out.append(f"{len(findings)} finding{'s' * (len(findings) != 1)} in {len(files)} file{'s' * (len(files) != 1)}{ignored}")
+    out.append(f"{_count(findings, 'finding')} in {_count(files, 'file')}{ignored}")
     return "\n".join(out) + "\n"
 
 
@@ -46,11 +50,10 @@ def _json(findings: Sequence[Finding], suppressed: Sequence[Suppressed], files: 
 def _markdown(findings: Sequence[Finding], suppressed: Sequence[Suppressed], files: Sequence[str]) -> str:
     from auditor.report.markdown import escaped
 
-    out = [f"### ampaudit lint: {len(findings)} findings in {len(files)} files", ""]
+    out = [f"### ampaudit lint: {_count(findings, 'finding')} in {_count(files, 'file')}", ""]
     for f in findings:
-        out.append(
-            f"- **{f.severity}** {escaped(_place(f))} {escaped(f'{f.name} ({f.rule})')}: {escaped(f.message)} *Fix:* {escaped(f.fix)}"
-        )
+        named = escaped(f"{_place(f)} {f.name} ({f.rule})")
+        out.append(f"- **{f.severity}** {named}: {escaped(f.message)} *Fix:* {escaped(f.fix)}")
     return "\n".join(out).rstrip() + "\n"
 
 
@@ -72,17 +75,27 @@ def _sarif(findings: Sequence[Finding], suppressed: Sequence[Suppressed], files:
         }
 
     silenced = [
-        {**result(s.finding), "suppressions": [{"kind": "inSource", "justification": s.reason}]} for s in suppressed
+        {**result(s.finding), "suppressions": [{"kind": "inSource", "justification": s.reason}]}
+        for s in suppressed
     ]
     driver = {
         "name": "ampaudit",
         "version": __version__,
         "rules": [
-            {"id": r, "name": f.name, "shortDescription": {"text": f.name.replace("-", " ")}, "help": {"text": f.fix}}
+            {
+                "id": r,
+                "name": f.name,
+                "shortDescription": {"text": f.name.replace("-", " ")},
+                "help": {"text": f.fix},
+            }
             for r, f in named.items()
         ],
     }
-    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": [*map(result, findings), *silenced]}
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [*map(result, findings), *silenced],
+    }
     document = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
     return json.dumps(document, indent=1) + "\n"
 

@@ -110,7 +110,12 @@ CASES: dict[str, Case] = {
     ),
     "custom-function-without-custom-fwd": Case(
         "high",
-        {"phase": "source", "fault": "custom-function-without-custom-fwd", "proven": True, "precision": "fp16"},
+        {
+            "phase": "source",
+            "fault": "custom-function-without-custom-fwd",
+            "proven": True,
+            "precision": "fp16",
+        },
         {"fault": ""},
     ),
     "loss-from-half-outputs": Case(
