@@ -16,6 +16,7 @@ from auditor.errors import AuditError
 
 _COMMANDS = {
     "audit": "audit a model (the default command)",
+    "lint": "look for mixed-precision faults in a training script",
     "gate": "audit models and end with a status by policy",
     "diff": "say what changed between two audits",
     "explain": "explain a rule",
@@ -72,6 +73,7 @@ def cli() -> None:
     \b
     ampaudit model.py                     audit a file offering build_model() and example_inputs()
     ampaudit model.py:Net --input 8x3x224x224
+    ampaudit lint train.py                faults in a training script, read and never run
     ampaudit audit --help                 all options of the audit
     ampaudit gate                         every model of the configuration, by its policy
 

@@ -84,6 +84,11 @@ VOCABULARY: dict[str, Fact] = {
     "assumed": Fact(False, "the file builds no optimizer: kind and learning rate are assumptions"),
     "updates_lost": Fact(0.0, "share of the values FP32 moves that stay unchanged", "share"),
     "moments_flushed": Fact(0.0, "share of FP32's nonzero second moments that are zero here", "share"),
+    # a fault in a training script's source
+    "fault": Fact("", "kind of fault the source shows; its rule has the same name"),
+    "proven": Fact(False, "the source shows it beyond doubt"),
+    "named": Fact("", "what the fault is about, as the source calls it"),
+    "beside": Fact("", "the other object or line of the fault"),
     # tensor cores
     "product": Fact(False, "a matrix product or convolution"),
     "misaligned": Fact("", "dimensions that keep tensor cores from their rate"),

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from auditor.contract import SEVERITIES, Audit, ChainLink, Finding
 from auditor.report.words import source_file
 
-_LEVEL = {"high": "error", "medium": "warning", "low": "note", "info": "note"}
+LEVEL = {"high": "error", "medium": "warning", "low": "note", "info": "note"}
 _MOST = 5000  # what GitHub's code scanning keeps of one run
 
 
@@ -23,12 +23,12 @@ def _uri(path: str) -> str:
         return absolute.as_uri()
 
 
-def _physical(file: str, line: int | None) -> dict[str, Any]:
+def physical(file: str, line: int | None) -> dict[str, Any]:
     return {"artifactLocation": {"uri": _uri(file)}, "region": {"startLine": line or 1}}
 
 
 def _related(number: int, link: ChainLink) -> dict[str, Any]:
-    where = {"physicalLocation": _physical(link.file, link.line)} if link.file else {}
+    where = {"physicalLocation": physical(link.file, link.line)} if link.file else {}
     return {
         "id": number,
         **where,
@@ -42,11 +42,11 @@ def _result(finding: Finding, audit: Audit, rules: list[str]) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": finding.rule,
         "ruleIndex": rules.index(finding.rule),
-        "level": _LEVEL[finding.severity],
+        "level": LEVEL[finding.severity],
         "message": {"text": f"{finding.message} Fix: {finding.fix}"},
         "locations": [
             {
-                "physicalLocation": _physical(file, finding.line if finding.file else None),
+                "physicalLocation": physical(file, finding.line if finding.file else None),
                 "logicalLocations": [
                     {"fullyQualifiedName": finding.module or audit.subject.model_type, "kind": "module"}
                 ],

@@ -157,8 +157,17 @@ def _find_model(module: ModuleType, name: str, path: str) -> tuple[nn.Module, st
     raise UsageProblem(
         f"no model found{detail}",
         where=path,
-        next_step="offer build_model() and example_inputs(), a variable `model`, or name one as path.py:name",
+        next_step=_next_step(path),
     )
+
+
+def _next_step(path: str) -> str:
+    offer = "offer build_model() and example_inputs(), a variable `model`, or name one as path.py:name"
+    if not path.endswith(".py"):
+        return offer
+    text = Path(path).read_text(encoding="utf-8", errors="replace")
+    trains = ".backward(" in text and ".step(" in text
+    return f"{offer}\n  to check this file's training loop: ampaudit lint {path}" if trains else offer
 
 
 def _takes_nothing(cls: type) -> bool:

@@ -76,6 +76,101 @@ CASES: dict[str, Case] = {
     "updates-below-half-ulp": Case(
         "medium", {**STEP, "precision": "bf16", "updates_lost": 0.6}, {"updates_lost": 0.01}
     ),
+    "clip-of-scaled-gradients": Case(
+        "high",
+        {"phase": "source", "fault": "clip-of-scaled-gradients", "proven": True, "precision": "fp16"},
+        {"fault": ""},
+    ),
+    "optimizer-step-bypasses-scaler": Case(
+        "high",
+        {"phase": "source", "fault": "optimizer-step-bypasses-scaler", "proven": True, "precision": "fp16"},
+        {"fault": ""},
+    ),
+    "scaler-update-missing": Case(
+        "high",
+        {"phase": "source", "fault": "scaler-update-missing", "proven": True, "precision": "fp16"},
+        {"fault": ""},
+    ),
+    "scaler-updated-twice": Case(
+        "medium",
+        {"phase": "source", "fault": "scaler-updated-twice", "proven": True, "precision": "fp16"},
+        {"fault": ""},
+    ),
+    "unscale-out-of-turn": Case(
+        "high",
+        {"phase": "source", "fault": "unscale-out-of-turn", "proven": True, "precision": "fp16"},
+        {"fault": ""},
+    ),
+    "backward-without-scale": Case(
+        "high",
+        {"phase": "source", "fault": "backward-without-scale", "proven": True, "precision": "fp16"},
+        {"fault": ""},
+    ),
+    "scaler-step-without-gradients": Case(
+        "high",
+        {"phase": "source", "fault": "scaler-step-without-gradients", "proven": True, "precision": "fp16"},
+        {"fault": ""},
+    ),
+    "scaler-with-bf16": Case(
+        "medium",
+        {"phase": "source", "fault": "scaler-with-bf16", "proven": True, "precision": "bf16"},
+        {"fault": ""},
+    ),
+    "half-weights-with-scaler": Case(
+        "high",
+        {"phase": "source", "fault": "half-weights-with-scaler", "proven": True, "precision": "fp16"},
+        {"fault": ""},
+    ),
+    "gradient-norm-in-half": Case(
+        "high",
+        {"phase": "source", "fault": "gradient-norm-in-half", "proven": True, "precision": "fp16"},
+        {"fault": ""},
+    ),
+    "gradient-penalty-unscaled": Case(
+        "medium",
+        {"phase": "source", "fault": "gradient-penalty-unscaled", "proven": True, "precision": "fp16"},
+        {"fault": ""},
+    ),
+    "custom-function-without-custom-fwd": Case(
+        "high",
+        {
+            "phase": "source",
+            "fault": "custom-function-without-custom-fwd",
+            "proven": True,
+            "precision": "fp16",
+        },
+        {"fault": ""},
+    ),
+    "loss-from-half-outputs": Case(
+        "medium",
+        {"phase": "source", "fault": "loss-from-half-outputs", "proven": True, "precision": "fp16"},
+        {"fault": ""},
+    ),
+    "no-grad-pass-in-same-autocast": Case(
+        "high",
+        {"phase": "source", "fault": "no-grad-pass-in-same-autocast", "proven": True, "precision": "fp16"},
+        {"fault": ""},
+    ),
+    "nonfinite-gradients-replaced": Case(
+        "medium",
+        {"phase": "source", "fault": "nonfinite-gradients-replaced", "proven": True, "precision": "fp16"},
+        {"fault": ""},
+    ),
+    "scaler-not-in-checkpoint": Case(
+        "medium",
+        {"phase": "source", "fault": "scaler-not-in-checkpoint", "proven": True, "precision": "fp16"},
+        {"fault": ""},
+    ),
+    "half-inputs-outside-autocast": Case(
+        "high",
+        {"phase": "source", "fault": "half-inputs-outside-autocast", "proven": True, "precision": "fp16"},
+        {"fault": ""},
+    ),
+    "deprecated-amp-api": Case(
+        "info",
+        {"phase": "source", "fault": "deprecated-amp-api", "proven": True, "precision": "fp16"},
+        {"fault": ""},
+    ),
     "gradients-outside-the-scale": Case(
         "low",
         {
