@@ -6,7 +6,18 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from auditor.lint.script import Function, Script, arguments, called, is_false, key, keyword, method, receiver
+from auditor.lint.script import (
+    Function,
+    Script,
+    arguments,
+    called,
+    collection,
+    is_false,
+    key,
+    keyword,
+    method,
+    receiver,
+)
 
 _MOST = 128  # paths of one loop; more are left out, and nothing is concluded from their absence
 _DEPTH = 4  # calls followed into the file's own functions
@@ -130,7 +141,7 @@ class Walker:
         head = node.test if isinstance(node, ast.While) else node.iter
         paths = self._expressions(head, paths, names, depth)
         target = "" if isinstance(node, ast.While) else key(node.target)
-        over = "" if isinstance(node, ast.While) else key(node.iter)
+        over = "" if isinstance(node, ast.While) else collection(node.iter)
         optimizers = bool(over and over in self.script.owners)
         inner = {**names, target: over} if optimizers else names
         if not optimizers and any(

@@ -327,11 +327,11 @@ def _loss_outside(script: Script) -> Iterator[Fault]:
             target = key(s.targets[0])
             if not names:
                 half.discard(target)
-            elif _to_their_dtype(s.value, outputs):
-                half.add(target)
             elif _all_half(s.value, half) and _squares_and_sums(s.value):
                 yield Fault("loss-from-half-outputs", s.lineno, sorted(names)[0])
-            elif target in half and not _all_half(s.value, half):
+            elif _known_half(s.value, half):
+                half.add(target)
+            else:
                 half.discard(target)
 
 
@@ -345,19 +345,35 @@ def _to_their_dtype(node: ast.AST, outputs: set[str]) -> bool:
 
 
 def _all_half(node: ast.AST, half: set[str]) -> bool:
-    """No cast to float32, and every tensor subtracted, added or multiplied is known to be half."""
-    if any(
-        isinstance(n, ast.Call) and method(n) in ("float", "double", "to", "item") for n in ast.walk(node)
-    ):
+    """Whether every operand is known to be half: one float32 tensor beside it would promote the result."""
+    if any(isinstance(n, ast.Call) and method(n) in ("float", "double", "item") for n in ast.walk(node)):
         return False
-    for n in ast.walk(node):
-        if isinstance(n, ast.BinOp) and isinstance(n.op, (ast.Sub, ast.Add, ast.Mult)):
-            for side in (n.left, n.right):
-                if isinstance(side, ast.Name) and side.id not in half:
-                    return False
-                if isinstance(side, (ast.Subscript, ast.Attribute)) and key(side):
-                    return False
-    return True
+    sides = [
+        side
+        for n in ast.walk(node)
+        if isinstance(n, ast.BinOp)
+        and isinstance(n.op, (ast.Sub, ast.Add, ast.Mult, ast.Div))
+        and not _reduced(n.left)
+        for side in (n.left, n.right)
+    ]
+    return all(_known_half(side, half) for side in sides)
+
+
+def _reduced(node: ast.AST) -> bool:
+    """A sum or mean: what a scalar is divided by afterwards no longer matters."""
+    return any(isinstance(n, ast.Call) and method(n) in ("sum", "mean") for n in ast.walk(node))
+
+
+def _known_half(node: ast.AST | None, half: set[str]) -> bool:
+    if isinstance(node, ast.Constant) or key(node) in half:
+        return True
+    if isinstance(node, ast.UnaryOp):
+        return _known_half(node.operand, half)
+    if isinstance(node, ast.BinOp):
+        return _known_half(node.left, half) and _known_half(node.right, half)
+    if isinstance(node, ast.Call):
+        return method(node) == "half" or _to_their_dtype(node, half) or _known_half(receiver(node), half)
+    return False
 
 
 def _squares_and_sums(node: ast.AST) -> bool:
@@ -457,7 +473,8 @@ def _replaced(script: Script) -> Iterator[Fault]:
             copied = (
                 isinstance(parent, ast.Call) and method(parent) == "copy_" and _is_gradient(receiver(parent))
             )
-            hit = stored or copied or (method(node).endswith("_") and _is_gradient(over))
+            in_place = method(node).endswith("_") and _is_gradient(over)
+            hit = stored or copied or in_place or _is_gradient(keyword(node, "out"))
         elif isinstance(node, ast.Assign) and any(
             isinstance(t, ast.Subscript) and _is_gradient(t.value) and _asks_finite(t.slice)
             for t in node.targets

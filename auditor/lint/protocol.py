@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from auditor.lint.paths import Event, Path, Walker
-from auditor.lint.script import Script, called, is_false, key, keyword, method, receiver
+from auditor.lint.script import Script, called, collection, is_false, key, keyword, method, receiver
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def _update_in_optimizer_loop(script: Script, live: set[str]) -> Iterator[Fault]
             continue
         for parent in script.ancestors(call):
             if isinstance(parent, (ast.For, ast.AsyncFor)):
-                several = len(script.members.get(key(parent.iter), ())) > 1
+                several = len(script.members.get(collection(parent.iter), ())) > 1
                 steps = any(
                     isinstance(n, ast.Call)
                     and method(n) == "step"

@@ -23,6 +23,13 @@ def key(node: ast.AST | None) -> str:
     return ast.unparse(node).removeprefix("self.")
 
 
+def collection(node: ast.AST | None) -> str:
+    """What a loop runs over, as `key`: `opts` of `opts.values()`."""
+    if isinstance(node, ast.Call) and method(node) == "values":
+        return key(receiver(node))
+    return key(node)
+
+
 @dataclass
 class Script:
     """One parsed file. Keys are names as `key` gives them."""
@@ -214,11 +221,10 @@ def _name_objects(script: Script) -> None:
                 elif _is_optimizer(script, part) and name:
                     script.owners.setdefault(name, set()).update(_owned(part))
                     script.members.setdefault(name, []).append(_owned(part))
-                elif isinstance(part, (ast.List, ast.Tuple)) and name:
-                    for element in part.elts:
-                        if _is_optimizer(script, element):
-                            script.owners.setdefault(name, set()).update(_owned(element))
-                            script.members.setdefault(name, []).append(_owned(element))
+    for name, values in script.values.items():
+        for value in values:
+            if name and isinstance(value, (ast.List, ast.Tuple, ast.Dict)):
+                _name_collection(script, name, value.values if isinstance(value, ast.Dict) else value.elts)
     for call in script.calls:
         who = key(receiver(call))
         if who and method(call) in ("parameters", "named_parameters"):
@@ -234,6 +240,15 @@ def _name_objects(script: Script) -> None:
     script.scalers.pop("", None)
     script.owners.pop("", None)
     _follow_arguments(script)
+
+
+def _name_collection(script: Script, name: str, elements: list[ast.expr]) -> None:
+    for element in elements:
+        held = script.members.get(key(element), [])
+        made = [_owned(element)] if _is_optimizer(script, element) else held
+        for owned in made:
+            script.owners.setdefault(name, set()).update(owned)
+            script.members.setdefault(name, []).append(owned)
 
 
 def _follow_arguments(script: Script) -> None:

@@ -147,7 +147,7 @@ CASES: dict[str, Case] = {
         {"fault": ""},
     ),
     "no-grad-pass-in-same-autocast": Case(
-        "high",
+        "low",
         {"phase": "source", "fault": "no-grad-pass-in-same-autocast", "proven": True, "precision": "fp16"},
         {"fault": ""},
     ),

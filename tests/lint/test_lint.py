@@ -107,6 +107,28 @@ def test_a_scaled_loss_by_name() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("operand", "expected"),
+    [
+        ("y.half()", [("AMP313", 12, "medium")]),
+        ("y.view(-1)", []),  # float32 beside half is promoted
+        ("y", []),
+    ],
+)
+def test_a_loss_after_the_region_is_half_only_beside_half(
+    operand: str, expected: list[tuple[str, int, str]]
+) -> None:
+    lines = HEAD.replace("loss = model(x).mean()", "out = model(x)") + f"    diff = out - {operand}\n"
+    assert found(f"{lines}    y = x\n    opt.zero_grad()\n    loss = diff.pow(2).sum()\n") == expected
+
+
+def test_an_update_for_each_optimizer_of_a_dict() -> None:
+    text = HEAD.replace("for i, x", 'opts = {"a": opt, "b": opt2}\nfor i, x', 1)
+    text += "    scaler.scale(loss).backward()\n    for o in opts.values():\n"
+    text += "        scaler.step(o)\n        scaler.update()\n"
+    assert [(r, n) for r, n, _ in found(text)] == [("AMP304", 13)]
+
+
 def test_names_do_not_matter() -> None:
     text = (HEAD + "    " + "\n    ".join((STEP[0], "opt.step()", STEP[2])) + "\n").replace("scaler", "s")
     text = text.replace("opt", "solver").replace("torch.solverim", "torch.optim")
