@@ -13,6 +13,7 @@ from functools import cache
 import torch
 
 from auditor import __version__
+from auditor.batches import widest
 from auditor.capture.families import load_families
 from auditor.contract import (
     Audit,
@@ -30,7 +31,7 @@ from auditor.judge.evaluate import evaluate, findings_of
 from auditor.judge.facts import cases_of, optimizer_cases
 from auditor.judge.rules import rules_with
 from auditor.judge.suppress import split_suppressed, stale_comments
-from auditor.measure import Measurements, fp16_line, measure, widest
+from auditor.measure import Measurements, fp16_line, measure
 from auditor.numerics.optimizer import OptimizerStep, assumed_recipe, optimizer_step, recipe_of
 from auditor.numerics.step import Work
 from auditor.plan.layers import layers_of
