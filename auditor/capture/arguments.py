@@ -87,8 +87,17 @@ def overload_of(func: torch._ops.OpOverload) -> Overload:
         takes_dtype=any("ScalarType" in str(argument.real_type) for argument in arguments),
         is_view=func.is_view,
         random=torch.Tag.nondeterministic_seeded in func.tags,
-        flops=flop_registry.get(func._overloadpacket),
+        flops=_flop_formula(func),
     )
+
+
+def _flop_formula(func: torch._ops.OpOverload) -> Callable[..., int] | None:
+    """torch's formula for the op; the CPU's attention kernels take their arguments as the GPU's do."""
+    formula = flop_registry.get(func._overloadpacket)
+    name = func._schema.name.removeprefix("aten::")
+    if formula is None and "_for_cpu" in name:
+        formula = flop_registry.get(getattr(torch.ops.aten, name.replace("_for_cpu", ""), None))
+    return formula
 
 
 @dataclass(frozen=True, slots=True)

@@ -283,8 +283,7 @@ def optimizer_cases(
         )
         facts.update(format_facts(step.precision))
         facts.update(constant_facts({"eps": step.eps}, step.precision))
-        module = step.worst.rpartition(".")[0] if step.nonfinite else ""
-        yield facts, Site(module, file, line, "assumed" if step.assumed else "emulated")
+        yield facts, Site("", file, line, "assumed" if step.assumed else "emulated")
 
 
 def _refusal_kind(text: str) -> str:

@@ -29,7 +29,7 @@ class OptimizerStep:
 
     moved: parameter elements with a nonzero 16-bit gradient that the FP32 step changes; `lost`: of these,
     unchanged in 16 bit.
-    nonfinite: parameter elements non-finite here and finite in FP32, `worst` the parameter with most.
+    nonfinite: parameter elements non-finite here and finite in FP32.
     moments: nonzero second-moment elements of the FP32 step; `flushed`: of these, zero here.
     assumed: the file builds no optimizer, so its kind and learning rate are assumptions.
     """
@@ -42,7 +42,6 @@ class OptimizerStep:
     moved: int
     lost: int
     nonfinite: int
-    worst: str
     moments: int
     flushed: int
 
@@ -127,7 +126,6 @@ def optimizer_step(
         low, low_moments = _stepped(recipe, narrow, rounded)
     except (RuntimeError, TypeError, ValueError, KeyError):
         return None
-    bad = {n: int((~torch.isfinite(low[n]) & torch.isfinite(after[n])).sum()) for n in exact}
     moved = {n: (after[n] != exact[n]) & (rounded[n] != 0) for n in exact}
     options = {**recipe.defaults, **next(iter(recipe.options.values()), {})}
     built = _built(recipe, {"any": torch.nn.Parameter(torch.zeros(1))}).defaults
@@ -139,8 +137,7 @@ def optimizer_step(
         assumed=recipe.assumed,
         moved=sum(int(m.sum()) for m in moved.values()),
         lost=sum(int((moved[n] & (low[n] == narrow[n])).sum()) for n in exact),
-        nonfinite=sum(bad.values()),
-        worst=max(bad, key=lambda n: bad[n]),
+        nonfinite=sum(int((~torch.isfinite(low[n]) & torch.isfinite(after[n])).sum()) for n in exact),
         moments=sum(int((m != 0).sum()) for m in moments.values()),
         flushed=sum(int(((m != 0) & (low_moments[n] == 0)).sum()) for n, m in moments.items()),
     )

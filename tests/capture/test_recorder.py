@@ -55,6 +55,19 @@ def test_flops_and_bytes() -> None:
     assert backward == first.flops + 2 * second.flops
 
 
+def test_flops_of_the_cpus_attention_are_counted() -> None:
+    class Attention(nn.Module):
+        def forward(self, q: torch.Tensor) -> torch.Tensor:
+            return F.scaled_dot_product_attention(q, q, q)
+
+    recorder = record(Attention(), torch.randn(2, 3, 8, 16, requires_grad=True))
+    forward = sum(op.flops for op in recorder.ops if op.phase == "forward")
+    # Two products of 8 x 16 by 16 x 8 and 8 x 8 by 8 x 16, for each of 2 x 3 heads.
+    assert forward == 2 * 3 * 2 * (2 * 8 * 8 * 16)
+    # Backward computes the scores anew and two gradients of each product (flash attention).
+    assert sum(op.flops for op in recorder.ops if op.phase == "backward") == forward * 5 // 2
+
+
 def test_producers_and_origins() -> None:
     recorder = record(Small(), torch.randn(2, 8))
     first, second = ops(recorder, "aten.addmm")
