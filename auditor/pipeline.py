@@ -61,7 +61,7 @@ def audit(request: AuditRequest, progress: Progress) -> Audit:
 def audit_subject(subject: Subject, request: AuditRequest, progress: Progress) -> Audit:
     """Audit a model that is loaded already; `request` says the rest. Raises AuditError."""
     started = time.monotonic()
-    device, target = choose_device(request.target)
+    device, target = choose_device(request.target, request.device_file)
     rules = rules_with(request.rules)
     if not subject.batches:
         return audit_without_inputs(

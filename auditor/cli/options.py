@@ -58,6 +58,11 @@ _SUBJECT = (
         help='A GPU of the catalogue ("A100-SXM4-80GB"), "cuda" for the live one, or "cpu".',
     ),
     option(
+        "--device-file",
+        metavar="FILE",
+        help="Cards of your own (TOML, as `ampaudit devices --show T4` prints one), for --target.",
+    ),
+    option(
         "--mode",
         type=click.Choice(["autocast", "pure"]),
         default="autocast",

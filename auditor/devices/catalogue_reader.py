@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from auditor.contract import LowPrecision, Precision
 from auditor.errors import UsageProblem, near_names
@@ -49,17 +50,27 @@ class Device(BaseModel):
     line: Literal["data center", "workstation", "GeForce", "host"]
     architecture: str
     compute_capability: str | None = None
-    memory_gb: float = Field(gt=0, description="as the vendor counts, taken as 1e9 bytes")
+    memory_gb: float = Field(
+        gt=0, allow_inf_nan=False, description="as the vendor counts, taken as 1e9 bytes"
+    )
     bandwidth_gb_s: float = Field(gt=0)
-    peaks: dict[Rate, float]
+    peaks: dict[Rate, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(min_length=1)
     sms: int = Field(gt=0, description="streaming multiprocessors, compute units, or cores")
     boost_mhz: float = Field(gt=0)
     tensor_mhz: float | None = Field(default=None, gt=0)
     l2_mb: float = Field(gt=0, description="last-level cache, 2^20 bytes")
     year: int
+    price_per_hour: float | None = Field(default=None, gt=0, description="in any one currency; yours to give")
     source: str = Field(min_length=1)
     certainty: Certainty
     exceptions: dict[str, Provenance] = Field(default_factory=dict)
+
+    @field_validator("peaks")
+    @classmethod
+    def _computes_in_fp32(cls, peaks: dict[Rate, float]) -> dict[Rate, float]:
+        if "fp32" not in peaks:
+            raise ValueError("fp32 is missing: every time is compared with FP32's")
+        return peaks
 
     @property
     def memory_bytes(self) -> int:
@@ -121,24 +132,25 @@ def plain_name(name: str) -> str:
     return "".join(w for w in words if w not in ("nvidia", "amd", "tesla", "geforce", "instinct"))
 
 
-def known_device(name: str) -> Device | None:
-    """The catalogue's device of that name or alias. Never a part of a name: an L40 is no L40S."""
+def known_device(name: str, own: Sequence[Device] = ()) -> Device | None:
+    """The device of that name or alias, `own` before the catalogue. Never a part of a name: an L40 is no
+    L40S."""
     wanted = plain_name(name)
-    for device in load_catalogue().values():
+    for device in (*own, *load_catalogue().values()):
         if wanted in map(plain_name, (device.name, *device.aliases)):
             return device
     return None
 
 
-def find_device(name: str) -> Device:
+def find_device(name: str, own: Sequence[Device] = ()) -> Device:
     """By name or alias, ignoring case and punctuation. Raises UsageProblem with near names."""
-    device = known_device(name)
+    device = known_device(name, own)
     if device is None:
-        known = [n for d in load_catalogue().values() for n in (d.name, *d.aliases)]
-        near = near_names(name.upper(), known)
+        names = {n.upper(): n for d in (*own, *load_catalogue().values()) for n in (d.name, *d.aliases)}
+        near = near_names(name.upper(), names)
         raise UsageProblem(
             f"no device {name!r} in the catalogue{near}",
             where="--target",
-            next_step="`ampaudit devices` lists them",
+            next_step="`ampaudit devices` lists them; --device-file adds your own",
         )
     return device

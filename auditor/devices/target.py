@@ -7,12 +7,17 @@ from typing import Literal
 from auditor.contract import TargetInfo
 from auditor.devices.catalogue_reader import DEFAULT_TARGET, Device, find_device
 from auditor.devices.live import live_device
+from auditor.devices.own import read_device_file
 from auditor.errors import UsageProblem
 
 
-def choose_device(asked: str | None) -> tuple[Device, TargetInfo]:
-    """The card of --target, the live one, or the default, and why. Raises UsageProblem."""
+def choose_device(asked: str | None, device_file: str | None = None) -> tuple[Device, TargetInfo]:
+    """The card of --target, the only one of --device-file, the live one, or the default, and why.
+    Raises UsageProblem."""
     kind: Literal["live", "catalogue", "host"]
+    own = read_device_file(device_file) if device_file else ()
+    if asked is None and len(own) == 1:
+        asked = own[0].name
     live = live_device() if asked in (None, "cuda") else None
     if asked is None:
         device = live or find_device(DEFAULT_TARGET)
@@ -28,7 +33,8 @@ def choose_device(asked: str | None) -> tuple[Device, TargetInfo]:
             )
         device, kind, why = live, "live", "--target cuda"
     else:
-        device, why = find_device(asked), f"--target {asked}"
+        device, why = find_device(asked, own), f"--target {asked}"
+        why += f", of {device_file}" if device in own else ""
         kind = "host" if device.vendor == "host" else "catalogue"
     return device, TargetInfo(
         name=device.name,

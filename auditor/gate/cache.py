@@ -37,6 +37,8 @@ def cache_folder() -> Path:
 def key_of(request: AuditRequest) -> str:
     """Raises OSError when a file the request names cannot be read."""
     named = [Path(p) for p in (*request.batches, *([request.checkpoint] if request.checkpoint else []))]
+    if request.device_file is not None:
+        named.append(Path(request.device_file))
     if request.rules is not None:
         named += sorted(Path(request.rules).glob("*.toml"))
     described = {

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from auditor.errors import UsageProblem, near_names
 from auditor.gate.policy import Ignore, ModelSettings, Policy
 
-_PATHS = ("model", "batch", "checkpoint", "rules", "baseline")
+_PATHS = ("model", "batch", "checkpoint", "device_file", "rules", "baseline")
 
 
 @dataclass(frozen=True)

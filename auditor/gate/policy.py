@@ -69,6 +69,7 @@ class ModelSettings(Closed):
     batch: tuple[str, ...] = ()
     checkpoint: str | None = None
     target: str | None = None
+    device_file: str | None = Field(default=None, description="a TOML file of your own cards")
     mode: Literal["autocast", "pure"] = "autocast"
     train: bool | None = None
     optimizer: Literal["adamw", "adam", "sgd", "sgd-momentum", "adafactor"] = "adamw"

@@ -48,6 +48,7 @@ def request_of(model: ModelSettings, command: tuple[str, ...]) -> AuditRequest:
         optimizer=model.optimizer,
         seed=model.seed,
         rules=model.rules,
+        device_file=model.device_file,
         command=command,
     )
 

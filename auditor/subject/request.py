@@ -17,6 +17,7 @@ class AuditRequest(BaseModel):
     batches: tuple[str, ...] = ()
     checkpoint: str | None = None
     target: str | None = None
+    device_file: str | None = None
     mode: Literal["autocast", "pure"] = "autocast"
     training: bool | None = None
     optimizer: str = "adamw"

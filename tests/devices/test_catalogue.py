@@ -73,7 +73,7 @@ def test_every_number_has_a_source(device: Device) -> None:
     for number in numbers:
         assert len(device.provenance(number).source) > 5
     assert 1e9 <= device.memory_bytes <= 300e9
-    assert device.l2_bytes >= 2 * 2**20
+    assert device.l2_bytes >= 1.5 * 2**20
     assert 2016 <= device.year <= 2026
 
 
@@ -93,7 +93,7 @@ def test_the_cards_people_train_on_are_there() -> None:
         "B200",
         "cpu",
     } <= set(CATALOGUE)
-    assert len(GPUS) >= 30
+    assert len(GPUS) >= 60
     assert {d.vendor for d in CATALOGUE.values()} == {"NVIDIA", "AMD", "host"}
 
 
@@ -106,6 +106,8 @@ def test_the_cards_people_train_on_are_there() -> None:
         ("T4", ("fp16", "fp32"), ("fp16",)),
         ("A100", ("fp16", "bf16", "tf32", "fp32"), ("fp16", "bf16", "tf32")),
         ("RTX 3090", ("fp16", "bf16", "tf32", "fp32"), ("fp16", "bf16", "tf32")),
+        ("TITAN RTX", ("fp16", "fp32"), ("fp16",)),
+        ("GTX 1060", ("fp32",), ()),
         ("L4", ("fp16", "bf16", "tf32", "fp32"), ("fp16", "bf16", "tf32")),
         ("H100", ("fp16", "bf16", "tf32", "fp32"), ("fp16", "bf16", "tf32")),
         ("B200", ("fp16", "bf16", "tf32", "fp32"), ("fp16", "bf16", "tf32")),
@@ -153,7 +155,7 @@ def test_names_and_aliases(asked: str, name: str) -> None:
     assert find_device(asked).name == name
 
 
-@pytest.mark.parametrize("asked", ["L40", "H20", "T400", "RTX 3080 Ti", "A100-PCIE-40GB", "", "toaster"])
+@pytest.mark.parametrize("asked", ["L40", "H20", "T400", "RTX 3080 Ti 20GB", "A100-PCIE-60GB", "", "toaster"])
 def test_another_card_is_never_taken_for_a_known_one(asked: str) -> None:
     with pytest.raises(UsageProblem) as caught:
         find_device(asked)
