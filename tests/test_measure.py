@@ -47,6 +47,13 @@ def vanishing_guard(x: torch.Tensor) -> torch.Tensor:
     return torch.log(p + 1e-12)  # BLAME
 
 
+def counting(x: torch.Tensor) -> torch.Tensor:
+    count = torch.zeros((), dtype=x.dtype)
+    for _ in range(300):
+        count = count + 1  # BLAME: 256 + 1 is 256 in bfloat16
+    return x * (count - 256)
+
+
 def harmless(x: torch.Tensor) -> torch.Tensor:
     return torch.softmax(x * 3, -1).masked_fill(x > 2, 0.0)
 
@@ -70,6 +77,7 @@ def line_of(function: Callable[..., object]) -> int:
         (overflowing_square, torch.float16, "broken"),
         (positions, torch.bfloat16, "degraded"),
         (one_minus, torch.bfloat16, "degraded"),
+        (counting, torch.bfloat16, "degraded"),
         (vanishing_guard, torch.float16, "broken"),
     ],
 )
@@ -99,3 +107,24 @@ def test_ranges_are_those_of_the_fp32_step() -> None:
     ]
     histogram = reference.ranges[squares[0].id]
     assert histogram.total == 16 * 1024 and histogram.absmax > 65504
+
+
+@pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM, nn.RNN])
+def test_recurrent_layers_that_turn_tensors_in_place_run_in_half(kind: type[nn.Module]) -> None:
+    class Recurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = kind(4, 6, batch_first=True)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            turned = self.layer(x)[0]
+            turned.transpose_(1, 2).unsqueeze_(0)
+            return turned
+
+    torch.manual_seed(0)
+    work = Work(Recurrent(), (torch.randn(3, 5, 4),), {}, lambda out: out.float().sum(), 0)
+    reference = run_reference(work, FAMILIES)
+    assert reference.reference.outputs[0].shape == (1, 3, 6, 5)
+    for dtype, precision in ((torch.float16, "fp16"), (torch.bfloat16, "bf16")):
+        run = run_mode(work, Mode("pure", pure=dtype), precision, reference, FAMILIES)
+        assert run.result.verdict == "ok", run.result.reason

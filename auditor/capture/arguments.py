@@ -60,6 +60,7 @@ class Overload:
     """What an op's schema says. `name` is the packet ("aten.addmm"), `target` the overload.
 
     `written`: (position, name) of the arguments the op writes to. `takes_dtype`: one of them is a dtype.
+    `is_view`: no value is computed or moved, only shape and strides, the tensor's own too (transpose_).
     """
 
     name: str
@@ -85,10 +86,16 @@ def overload_of(func: torch._ops.OpOverload) -> Overload:
             if argument.alias_info is not None and argument.alias_info.is_write
         ),
         takes_dtype=any("ScalarType" in str(argument.real_type) for argument in arguments),
-        is_view=func.is_view,
+        is_view=func.is_view or _turns_in_place(func),
         random=torch.Tag.nondeterministic_seeded in func.tags,
         flops=_flop_formula(func),
     )
+
+
+def _turns_in_place(func: torch._ops.OpOverload) -> bool:
+    """Whether the op changes a tensor's own shape and strides over the same storage."""
+    grows = func._schema.name in ("aten::resize_", "aten::resize_as_", "aten::set_")
+    return torch.Tag.inplace_view in func.tags and not grows
 
 
 def _flop_formula(func: torch._ops.OpOverload) -> Callable[..., int] | None:

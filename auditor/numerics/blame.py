@@ -65,7 +65,9 @@ def suspects(
     buffers (by origin, "input:0") that were rounded before the model ran.
     """
     by_id = {record.op.id: record for record in records}
-    origins = [r for r in records if jump(r, unit_roundoff) > 3.0 and _error(r) > 4 * unit_roundoff]
+    inexact = [r for r in records if _error(r) > 4 * unit_roundoff]
+    # A sum that stops growing loses a little at every step and jumps at none.
+    origins = [r for r in inexact if jump(r, unit_roundoff) > 3.0] or inexact
     nonfinite = [r for r in origins if math.isinf(_error(r))]
     # With non-finite values about, errors of finite ones are a side issue: take the first origins only.
     chosen = nonfinite[: limit // 2] if nonfinite else sorted(origins, key=_error, reverse=True)[:limit]
