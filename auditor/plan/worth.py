@@ -6,12 +6,14 @@ from collections.abc import Mapping
 
 from auditor.contract import ModeName, ModeResult
 
+# Predicted times are uncertain by a quarter or more each; a difference below this is none.
+_CLEARLY = 1.5
 _PLAINER: tuple[ModeName, ...] = ("tf32", "fp32")
 
 
 def rival(modes: Mapping[ModeName, ModeResult]) -> ModeName | None:
-    """The plainer mode that holds and is predicted faster than the plan by more than a tenth, if any: on
-    small models casts and kernel launches cost more than 16 bit saves."""
+    """The plainer mode that holds and is predicted clearly faster than the plan, if any: on small models
+    casts and kernel launches cost more than 16 bit saves."""
     plan = modes.get("plan")
     if plan is None or plan.speedup is None:
         return None
@@ -19,6 +21,6 @@ def rival(modes: Mapping[ModeName, ModeResult]) -> ModeName | None:
         other = modes.get(name)
         if other is None or other.verdict != "ok" or other.speedup is None:
             continue
-        if other.speedup > 1.1 * plan.speedup:
+        if other.speedup > _CLEARLY * plan.speedup:
             return name
     return None
